@@ -216,24 +216,22 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
   const auto span = [&](clang::SourceRange range) { return family.parsed().span(specs.manager(), range); };
   const clang::CXXConstructorDecl& constructor = *call.constructor;
   const MethodsMeant meant = methods_meant(entity);
-  SideEffects initializers;
-  for (const clang::CXXCtorInitializer* init : constructor.inits())
-    if (init->getInit()) add(initializers, find_side_effects(init->getInit(), meant));
+  const SideEffects initializers = find_initializer_effects(constructor, meant);
   SideEffects base = initializers;
   add(base, find_side_effects(constructor.getBody(), meant));
   for (const clang::CXXCtorInitializer* init : constructor.inits())
     if (init->isAnyMemberInitializer()) base.writes.insert(init->getAnyMember()->getNameAsString());
-  // What the constructor changes by its parameters of reference types, a value that it is passed does not see.
-  Arguments given;
+  // The same with the changes that the constructor makes through parameters of reference types, which a value that it
+  // is passed does not see.
+  Arguments passed;
   for (unsigned index = 0; index < constructor.getNumParams(); ++index) {
     const clang::Expr* argument = index < call.arguments.size() ? call.arguments[index] : nullptr;
-    if (argument && !llvm::isa<clang::CXXDefaultArgExpr>(argument)) given[constructor.getParamDecl(index)] = argument;
+    if (argument && !llvm::isa<clang::CXXDefaultArgExpr>(argument)) passed[constructor.getParamDecl(index)] = argument;
   }
   SideEffects initializers_by_name = initializers, base_by_name = base;
-  for (const clang::CXXCtorInitializer* init : constructor.inits())
-    if (init->getInit()) add(initializers_by_name, find_side_effects(init->getInit(), meant, given));
+  add(initializers_by_name, find_initializer_effects(constructor, meant, passed));
   add(base_by_name, initializers_by_name);
-  add(base_by_name, find_side_effects(constructor.getBody(), meant, given));
+  add(base_by_name, find_side_effects(constructor.getBody(), meant, passed));
   BoundArguments bound;
   for (unsigned index = 0; index < constructor.getNumParams(); ++index) {
     const clang::ParmVarDecl* parameter = constructor.getParamDecl(index);

@@ -69,6 +69,14 @@ SideEffects find_side_effects(const clang::Stmt* code, const MethodsMeant& meant
   return effects;
 }
 
+SideEffects find_initializer_effects(const clang::CXXConstructorDecl& constructor, const MethodsMeant& meant,
+                                     const Arguments& arguments) {
+  SideEffects effects;
+  for (const clang::CXXCtorInitializer* init : constructor.inits())
+    if (init->getInit()) add(effects, find_side_effects(init->getInit(), meant, arguments));
+  return effects;
+}
+
 bool commute(const SideEffects& one, const SideEffects& other) {
   return !disturbs(one, other) && !disturbs(other, one);
 }

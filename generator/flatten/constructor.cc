@@ -21,7 +21,7 @@ Fragment ConstructorInliner::make(size_t level, const clang::CXXConstructorDecl&
   const bool is_root = level + 1 == entity_.levels.size();
   const bool stays = is_root && context_.dropped.empty() && in_class;
   const bool has_body = constructor.getBody() && !constructor.isDefaulted();  // Clang synthesizes one if it is used
-  if (level > 0 && has_body) check_shared_variables(constructor, entity_.levels.front().symbol->where);
+  if (level > 0 && has_body) check_static_variables(constructor, entity_.levels.front().symbol->where);
   if ((stays && !initializes_below(level)) || (!has_body && (is_root || !constructor.isDefaulted())))
     return render(slice, level, {});
   first_ = level;
@@ -253,7 +253,7 @@ void ConstructorInliner::rename(const clang::NamedDecl& variable, const std::str
   substitution.texts[&variable] = text;
 }
 
-bool ConstructorInliner::check_shared_variables(const clang::CXXConstructorDecl& constructor, SourceSpan cause) const {
+bool ConstructorInliner::check_static_variables(const clang::CXXConstructorDecl& constructor, SourceSpan cause) const {
   const clang::Decl* single = find_single(*constructor.getBody());
   if (!single) return true;
   family_.specs().reject(
@@ -265,10 +265,9 @@ bool ConstructorInliner::check_shared_variables(const clang::CXXConstructorDecl&
 }
 
 bool ConstructorInliner::can_be_inlined(const clang::CXXConstructorDecl& constructor, SourceSpan cause) const {
-  if (!check_shared_variables(constructor, cause)) return false;
-  SideEffects effects = find_side_effects(constructor.getBody(), meant_);
-  for (const clang::CXXCtorInitializer* init : constructor.inits())
-    if (init->getInit()) add(effects, find_side_effects(init->getInit(), meant_));
+  if (!check_static_variables(constructor, cause)) return false;
+  SideEffects effects = find_initializer_effects(constructor, meant_);
+  add(effects, find_side_effects(constructor.getBody(), meant_));
   const bool ends_the_program = cannot_throw(constructor) && (effects.throws || effects.may_throw);
   if (!ends_the_program && !constructor.isTemplateInstantiation()) return true;
   family_.specs().reject(cause,

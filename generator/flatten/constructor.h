@@ -110,7 +110,7 @@ class ConstructorInliner {
   void rename(const clang::NamedDecl& variable, const std::string& name, Substitution& substitution) const;
 
   /// Whether a base's constructor has nothing that exists once in C++; if it has, reports it at `cause`.
-  bool check_shared_variables(const clang::CXXConstructorDecl& constructor, SourceSpan cause) const;
+  bool check_static_variables(const clang::CXXConstructorDecl& constructor, SourceSpan cause) const;
 
   /// Whether the text of a base's constructor does the same in the constructor of a derived class; if not, reports it.
   bool can_be_inlined(const clang::CXXConstructorDecl& constructor, SourceSpan cause) const;

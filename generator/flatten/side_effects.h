@@ -8,6 +8,7 @@
 #include <vector>
 
 namespace clang {
+class CXXConstructorDecl;
 class CXXMethodDecl;
 class Expr;
 class FunctionDecl;
@@ -54,6 +55,10 @@ using Arguments = std::map<const clang::VarDecl*, const clang::Expr*>;
 /// The same for inlined code, which in addition reads what the arguments of its parameters read, and modifies those
 /// that it is passed by reference.
 SideEffects find_side_effects(const clang::Stmt* code, const MethodsMeant& meant, const Arguments& arguments);
+
+/// Those of a constructor's initializers.
+SideEffects find_initializer_effects(const clang::CXXConstructorDecl& constructor, const MethodsMeant& meant,
+                                     const Arguments& arguments = {});
 
 /// Whether the two have the same result in either order, except for the order in which they register.
 bool commute(const SideEffects& one, const SideEffects& other);

@@ -1,4 +1,4 @@
-// What C++ has once per object or class, and a flattened class would have differently: copies, comparisons and
+// Members that C++ has once per object or class, and a flattened class would have differently: copies, comparisons and
 // destructors of a base, and its static variables.
 #pragma once
 

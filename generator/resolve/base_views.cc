@@ -43,7 +43,7 @@ class BaseViews : public SyntaxVisitor {
   }
 
  private:
-  /// What a cast converts, or a variable is bound to or copies; null for other expressions.
+  /// The expression that a cast converts, or that a variable is bound to or copies; null for other expressions.
   static const clang::Expr* viewed(const clang::Expr& object) {
     if (const auto* unary = llvm::dyn_cast<clang::UnaryOperator>(&object);
         unary && unary->getOpcode() == clang::UO_Deref)

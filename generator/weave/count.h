@@ -11,7 +11,7 @@
 
 namespace modgen {
 
-/// Prefix of the names of sizes that are no config fields: those of the batch, and those of values whose size is not
+/// Prefix of the names of sizes other than config fields: those of the batch, and those of values whose size is not
 /// known otherwise. Each name is one number.
 inline constexpr char kOwnSize = '#';
 

@@ -89,8 +89,8 @@ void Interpreter::run_alone(const Function& method) {
 }
 
 void Interpreter::report(SourceSpan where, std::string message, std::string advice, std::vector<Finding> notes) {
-  message = in_words_of(axis_, std::move(message));
-  for (Finding& note : notes) note.message = in_words_of(axis_, std::move(note.message));
+  message = to_words(axis_, std::move(message));
+  for (Finding& note : notes) note.message = to_words(axis_, std::move(note.message));
   const bool known = std::any_of(findings_.begin(), findings_.end(),
                                  [&](const Finding& f) { return f.where == where && f.message == message; });
   if (!known) findings_.push_back({true, where, std::move(message), std::move(advice), std::move(notes)});
@@ -128,7 +128,7 @@ Value Interpreter::fail(SourceSpan where, std::string message, std::string advic
 Value Interpreter::unproven(const Expr& expr, const Value& value, const std::string& what) {
   if (const Value* unknown = find_unknown(value)) return reject_unknown(*unknown, expr.span, "it is used here");
   return fail(expr.span, "unproven: no rule for " + what + " of a value that is " + describe(value),
-              axis_ == Axis::tp ? kUseRules : std::string(advice_of(axis_)));
+              axis_ == Axis::tp ? kUseRules : std::string(get_advice(axis_)));
 }
 
 void Interpreter::insert_call(Call call, const Expr& expr, const Function* callee) {

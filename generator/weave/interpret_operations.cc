@@ -14,14 +14,6 @@ void mark_reduced(const Value& viewed, Value& view) {
   for (Value& element : view.elements) mark_reduced(viewed, element);
 }
 
-/// The result of an operation that returns two tensors alike: values and indices.
-Value pair_of(const Value& each) {
-  Value pair;
-  pair.kind = Value::Kind::tuple;
-  pair.elements.assign(2, each);
-  return pair;
-}
-
 }  // namespace
 
 void Interpreter::close_sums(const Expr& expr, const std::vector<const Expr*>& operands, std::vector<Value>& values) {
@@ -159,7 +151,7 @@ Value Interpreter::read_operation(const std::string& name, Rule rule, const Expr
     if (result.is_invariant())
       result = make_invariant(expr.type, result.gradient);
     else if (is_pair)
-      result = pair_of(result);
+      result = Value::tuple(result, 2);
     else
       return unproven(expr, result, name);
   }

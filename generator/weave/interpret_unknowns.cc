@@ -49,6 +49,13 @@ bool writes_through(const Expr* operand) {
 
 }  // namespace
 
+const KnownTask* find_task(const FamilyModel& family, const Class& owner) {
+  const Annotation* entry = find_annotation(owner.annotations, AnnotationKind::entry);
+  if (!entry || entry->arguments.empty()) return nullptr;
+  const auto task = std::ranges::find(family.known_tasks, entry->arguments[0], &KnownTask::name);
+  return task == family.known_tasks.end() ? nullptr : &*task;
+}
+
 Value batch_value(Axis axis, const KnownTask& task) {
   const auto in_reading = [&](std::optional<int64_t> rows, std::optional<int64_t> positions) {
     return axis == Axis::rows ? rows : axis == Axis::positions ? positions : std::nullopt;

@@ -346,6 +346,8 @@ inline constexpr const char* kUseDefaultCopies = "use the defaults, and do the w
 /// The module that `expr` names: a field of `self` or of a descendant, or a list element; null for anything else.
 const ModuleNode* find_named_module(const ModuleNode& self, const Expr& expr);
 Value object_value();
+/// The task of the entry `owner`; null if the contract does not know it, or `owner` is not an entry.
+const KnownTask* find_task(const FamilyModel& family, const Class& owner);
 /// The batch that an entry reads. In a reading other than tp, its tensors are split as the reading says.
 Value batch_value(Axis axis, const KnownTask& task);
 /// The value of a parameter for which any argument that is the same on every rank may be passed.

@@ -297,13 +297,6 @@ const Annotation* find_annotation(const std::vector<Annotation>& annotations, An
   return found == annotations.end() ? nullptr : &*found;
 }
 
-const KnownTask* find_task(const FamilyModel& family, const Class& owner) {
-  const Annotation* entry = find_annotation(owner.annotations, AnnotationKind::entry);
-  if (!entry || entry->arguments.empty()) return nullptr;
-  const auto task = std::ranges::find(family.known_tasks, entry->arguments[0], &KnownTask::name);
-  return task == family.known_tasks.end() ? nullptr : &*task;
-}
-
 const Function* find_method(const Class& owner, std::string_view name, size_t arguments) {
   const Function* by_name = nullptr;
   for (const Function& function : owner.functions) {

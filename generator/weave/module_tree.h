@@ -67,9 +67,6 @@ struct ModuleNode {
   std::string path_to(std::string_view name) const;
 };
 
-/// The task of the entry `owner`; null if the contract does not know it, or `owner` is not an entry.
-const KnownTask* find_task(const FamilyModel& family, const Class& owner);
-
 /// Whether a value of that C++ type is a config of the family.
 bool is_config(const FamilyModel& family, std::string_view canonical);
 

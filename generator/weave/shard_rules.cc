@@ -185,7 +185,7 @@ void inherit(Operation& op, std::vector<Value>& given, Value& result) {
 
 }  // namespace
 
-std::string_view advice_of(Axis axis) {
+std::string_view get_advice(Axis axis) {
   return axis == Axis::positions
              ? "look along the sequence with functions of the contract, which know the cache of generation: attention, "
                "causal_conv1d, selective_scan, … (docs/reference/contract.md)"
@@ -213,7 +213,7 @@ Value apply_in_reading(Operation& op, Rule rule) {
   if (op.message.empty()) inherit(op, given, result), give_sizes(op, given, result);
   if (op.message.empty()) return result;
   // The advice of the tp axis's rules is about annotations.
-  if (!own || op.advice.empty() || op.advice == kUseRules) op.advice = advice_of(op.axis);
+  if (!own || op.advice.empty() || op.advice == kUseRules) op.advice = get_advice(op.axis);
   return Value::failure();
 }
 

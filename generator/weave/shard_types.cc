@@ -36,6 +36,13 @@ Value Value::failure() {
   return value;
 }
 
+Value Value::tuple(Value element, size_t size) {
+  Value value;
+  value.kind = Kind::tuple;
+  value.elements.assign(size, std::move(element));
+  return value;
+}
+
 Value Value::unknown(std::string text, SourceSpan cause) {
   Value value;
   value.kind = Kind::unknown;
@@ -183,7 +190,7 @@ constexpr Words kWords[] = {
 
 }  // namespace
 
-std::string in_words_of(Axis axis, std::string message) {
+std::string to_words(Axis axis, std::string message) {
   if (axis == Axis::tp) return message;
   for (const Words& words : kWords) {
     const std::string_view with = axis == Axis::rows ? words.of_rows : words.of_positions;

@@ -18,8 +18,9 @@ namespace modgen {
 
 struct ModuleNode;
 
-/// What is divided in one reading of a method: among tensor-parallel ranks as annotations say, or the rows of the batch
-/// among data-parallel ranks, or the positions of a sequence among the forwards of a generation, which a cache joins.
+/// The division that one reading of a method is about: among tensor-parallel ranks as annotations say, the rows of the
+/// batch among data-parallel ranks, or the positions of a sequence among the forwards of a generation, which a cache
+/// joins.
 enum class Axis : uint8_t { tp, rows, positions };
 
 struct ShardType {
@@ -119,6 +120,8 @@ struct Value {
   static Value number(bool is_share = false);
   static Value number(Count count);
   static Value failure();
+  /// `size` elements like `element`.
+  static Value tuple(Value element, size_t size);
   /// A value that nothing is known about, because of a construct that `text` names: "the result of time".
   static Value unknown(std::string text, SourceSpan cause);
   bool is_invariant() const;      // all tensors in it are invariant, no number is tp-local, and no part is unknown
@@ -155,9 +158,9 @@ Storage merged(const Storage& one, const Storage& other);
 /// Describes a value in messages: "full on every tp rank", "a partial sum over tp", …
 std::string describe(const Value& value);
 /// A message about shard types on the tp axis, in the words of another reading.
-std::string in_words_of(Axis axis, std::string message);
-/// What to do about an operation that mixes rows or positions.
-std::string_view advice_of(Axis axis);
+std::string to_words(Axis axis, std::string message);
+/// Advice about an operation that mixes rows or positions.
+std::string_view get_advice(Axis axis);
 
 /// The value where two control-flow paths meet; Kind::mismatch if they disagree.
 Value join(const Value& one, const Value& other);

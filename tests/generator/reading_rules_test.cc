@@ -1,7 +1,6 @@
 // Tests of the rules for values that are split by the rows of the batch, or by the positions of the sequence.
-#include <gtest/gtest.h>
-
-#include "generator/weave/shard_types.h"
+#include "generator/source/names.h"
+#include "tests/generator/rule_values.h"
 
 namespace modgen {
 namespace {
@@ -13,7 +12,6 @@ Value split(int64_t dim, std::optional<int64_t> rank) {
 }
 Value alike(int64_t rank) { return Value::tensor(kInvariant, true, rank); }
 Value partial() { return Value::tensor(kPartial, true, 0); }
-Value literal(int64_t number) { return Value::number(literal_count(number)); }
 Value flag() { return Value::number(); }
 
 Value of_size_one(int64_t rank, int64_t dim) {
@@ -25,13 +23,6 @@ Value of_size_one(int64_t rank, int64_t dim) {
 /// The number of a rank's rows or of a forward's positions.
 Value share() { return Value::number(true); }
 
-Value list(std::vector<Value> elements) {
-  Value value;
-  value.kind = Value::Kind::tuple;
-  value.elements = std::move(elements);
-  return value;
-}
-
 Value batch() {
   Value value;
   value.kind = Value::Kind::object;
@@ -40,35 +31,19 @@ Value batch() {
 }
 
 /// Applies an operation in a reading. Functions of the contract have their namespace.
-struct Applied {
-  Applied(Axis axis, std::string name, std::vector<Value> values) {
-    expr.type = "at::Tensor";
+struct Applied : OnValues {
+  Applied(Axis axis, const std::string& name, std::vector<Value> values)
+      : OnValues(std::string(unqualified(name)), std::move(values)) {
     if (name.starts_with("modular::")) {
       auto callee = std::make_shared<Callee>();
       callee->home = Callee::Home::contract;
       callee->name = name;
       expr.kind = Expr::Kind::call;
       expr.callee = callee;
-      name.erase(0, name.rfind(':') + 1);
     }
-    expr.operands.resize(values.size());
-    op.name = std::move(name);
     op.axis = axis;
-    op.expr = &expr;
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (values[i].kind == Value::Kind::tuple) {
-        expr.operands[i].kind = Expr::Kind::list;
-        expr.operands[i].operands.resize(values[i].elements.size());
-      }
-      op.operands.push_back(&expr.operands[i]);
-    }
-    op.values = std::move(values);
     result = apply_in_reading(op, find_rule(op.name));
   }
-
-  Expr expr;
-  Operation op;
-  Value result;
 };
 
 #define EXPECT_TYPE(expected, ...)            \
@@ -194,10 +169,10 @@ TEST(Positions, AreNotReadInFunctionsThatDoNotKnowTheCache) {
 }
 
 TEST(Messages, NameTheReading) {
-  EXPECT_EQ(in_words_of(Axis::rows, "mean over dimension 0, which is split over tp: each rank sees only its slice"),
+  EXPECT_EQ(to_words(Axis::rows, "mean over dimension 0, which is split over tp: each rank sees only its slice"),
             "mean over dimension 0, which is split by the rows of the batch: each rank sees only its rows");
-  EXPECT_EQ(in_words_of(Axis::positions, "a partial sum over tp"), "a sum over a forward's positions");
-  EXPECT_EQ(in_words_of(Axis::tp, "a partial sum over tp"), "a partial sum over tp");
+  EXPECT_EQ(to_words(Axis::positions, "a partial sum over tp"), "a sum over a forward's positions");
+  EXPECT_EQ(to_words(Axis::tp, "a partial sum over tp"), "a partial sum over tp");
 }
 
 }  // namespace

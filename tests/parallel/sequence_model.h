@@ -90,17 +90,18 @@ class PositionsMLPImpl : public Module {
       : initializer_range(config.initializer_range),
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
-        beside(register_module("beside", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))) {}
+        square_proj(
+            register_module("square_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const Tensor x = at::gelu(up_proj(tp::enter(hidden_states)));
-    return tp::exit(tp::partial(down_proj, x) + tp::partial(beside, x.square()));
+    return tp::exit(tp::partial(down_proj, x) + tp::partial(square_proj, x.square()));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   double initializer_range;
-  nn::Linear up_proj, down_proj, beside;
+  nn::Linear up_proj, down_proj, square_proj;
 };
 TORCH_MODULE(PositionsMLP);
 
@@ -224,7 +225,7 @@ inline const Plan positions_for_causal_lm_plan = {
             {"layers.*.mlp.up_proj.weight", 0},
             {"layers.*.mlp.up_proj.bias", 0},
             {"layers.*.mlp.down_proj.weight", 1},
-            {"layers.*.mlp.beside.weight", 1},
+            {"layers.*.mlp.square_proj.weight", 1},
             {"layers.*.experts.gate_up", 1, {"intermediate_size", "intermediate_size"}},
             {"layers.*.experts.down", 2},
             {"lm_head.weight", 0},

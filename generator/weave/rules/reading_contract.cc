@@ -23,10 +23,6 @@ std::string spelled(std::string_view shape) {
   return text + "]";
 }
 
-bool has_share(const Value& value) {
-  return value.kind == Value::Kind::number ? value.count.is_share : std::ranges::any_of(value.elements, has_share);
-}
-
 /// Rejects operand `i` unless it has that shape, split where the shape says.
 bool has_shape(Operation& op, size_t i, std::string_view shape) {
   const Value& value = op.values[i];
@@ -115,10 +111,7 @@ Value key_distances(Operation& op) {
 
 Value rotary_tables(Operation& op) {
   if (std::ranges::any_of(op.values, has_share)) return unproven(op, op.values[0]);
-  Value tables;
-  tables.kind = Value::Kind::tuple;
-  tables.elements.assign(2, by_shapes(op, "?,?,?,?,?->~bsf"));
-  return tables;
+  return Value::tuple(by_shapes(op, "?,?,?,?,?->~bsf"), 2);
 }
 
 /// Normalizes each row.
@@ -136,6 +129,10 @@ Value gather_rows(Operation& op) {
 Value first_row(Operation& op) { return op.axis == Axis::rows ? Value::number(true) : unproven(op, op.values[0]); }
 
 }  // namespace
+
+bool has_share(const Value& value) {
+  return value.kind == Value::Kind::number ? value.count.is_share : std::ranges::any_of(value.elements, has_share);
+}
 
 Value empty_outputs() {
   Value outputs;

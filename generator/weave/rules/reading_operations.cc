@@ -5,17 +5,6 @@
 namespace modgen {
 namespace {
 
-Value tuple_of(Value element, size_t size) {
-  Value tuple;
-  tuple.kind = Value::Kind::tuple;
-  tuple.elements.assign(size, std::move(element));
-  return tuple;
-}
-
-bool has_share(const Value& value) {
-  return value.kind == Value::Kind::number ? value.count.is_share : std::ranges::any_of(value.elements, has_share);
-}
-
 // ---- Views ----
 
 /// `product` without the factors of `divisor`; empty if it does not have them all.
@@ -79,7 +68,7 @@ Value view(Operation& op) {
 Value list_sizes(Operation& op) {
   const Value& x = op.values[0];
   if (!is_split(x) || !x.rank) return unproven(op, x);
-  Value sizes = tuple_of(Value::number(), static_cast<size_t>(*x.rank));
+  Value sizes = Value::tuple(Value::number(), static_cast<size_t>(*x.rank));
   for (int64_t i = 0; i < *x.rank; ++i) {
     Value& size = sizes.elements[static_cast<size_t>(i)];
     size.count = x.sizes[i];
@@ -150,7 +139,7 @@ Value index(Operation& op) {
 template <size_t kDim>
 Value values_and_indices(Operation& op) {
   Value result = full_dimension(op, dimension(op, kDim, -1), quoted(op));
-  return is_tensor(result) ? tuple_of(std::move(result), 2) : result;
+  return is_tensor(result) ? Value::tuple(std::move(result), 2) : result;
 }
 
 /// x.argsort(dim)
@@ -268,7 +257,7 @@ Value convolution_layer(Operation& op) {
   return Value::tensor(sharded(0), true, x.rank);
 }
 
-/// What is dropped depends on the row's number in the batch, which is dimension 0.
+/// The mask depends on the row's number in the batch, which is dimension 0.
 Value dropout_layer(Operation& op) {
   const Value& x = op.values[1];
   if (is_split(x) && op.axis == Axis::rows && (x.type.dim != 0 || x.outer.is_known()))

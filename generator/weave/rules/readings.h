@@ -29,6 +29,9 @@ const ReadingRules& contract_readings();
 /// "+", a sum over rows or positions; Outputs have the shape "="; "~" marks a result that has size 1 instead of `b`.
 Value by_shapes(Operation& op, std::string_view shapes);
 
+/// Whether `value` is a number of which each rank has a share, or lists one.
+bool has_share(const Value& value);
+
 /// Outputs of which no member is set.
 Value empty_outputs();
 

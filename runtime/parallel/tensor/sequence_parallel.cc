@@ -50,7 +50,7 @@ Tensor sum_parts(const ProcessGroup& group, const Tensor& partial, int64_t dim) 
 
 /// Applies one of the functions above, and another one to the gradient.
 template <auto forwards, auto backwards>
-struct Exchange : torch::autograd::Function<Exchange<forwards, backwards>> {
+struct Collective : torch::autograd::Function<Collective<forwards, backwards>> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const ProcessGroup& group, int64_t dim) {
     context->saved_data["group"] = group;
     context->saved_data["dim"] = dim;
@@ -65,16 +65,16 @@ struct Exchange : torch::autograd::Function<Exchange<forwards, backwards>> {
 }  // namespace
 
 Tensor SequenceShares::part(const Tensor& x, int64_t dim) {
-  return Exchange<take_part, gather_parts>::apply(x, tp_, dim);
+  return Collective<take_part, gather_parts>::apply(x, tp_, dim);
 }
 Tensor SequenceShares::whole(const Tensor& share, int64_t dim) {
-  return Exchange<gather_parts, take_part>::apply(share, tp_, dim);
+  return Collective<gather_parts, take_part>::apply(share, tp_, dim);
 }
 Tensor SequenceShares::enter(const Tensor& share, int64_t dim) {
-  return Exchange<gather_parts, sum_parts>::apply(share, tp_, dim);
+  return Collective<gather_parts, sum_parts>::apply(share, tp_, dim);
 }
 Tensor SequenceShares::exit(const Tensor& partial, int64_t dim) {
-  return Exchange<sum_parts, gather_parts>::apply(partial, tp_, dim);
+  return Collective<sum_parts, gather_parts>::apply(partial, tp_, dim);
 }
 
 bool SequenceShares::divides(const Batch& batch) const {

@@ -25,8 +25,8 @@ class SequenceShares final : public tp::SequenceParallel, public Feature {
 
   /// Appends the number of micro-batches whose sequences the ranks do not divide.
   void begin_step(TrainingStep& step) override;
-  /// What the step's model is bound to; null for the full positions. `step.counts` are sums over the data-parallel
-  /// ranks.
+  /// The interface that the step's model is bound to; null for the full positions. `step.counts` are sums over the
+  /// data-parallel ranks.
   tp::SequenceParallel* for_step(const TrainingStep& step);
   /// The same for forwards without a backward.
   tp::SequenceParallel* for_batches(std::span<const Batch> batches);

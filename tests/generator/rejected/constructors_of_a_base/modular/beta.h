@@ -1,4 +1,4 @@
-// What a base's constructor does once, and flattened code would do per class, at another time or with another value.
+// Effects that a base's constructor has once, and flattened code would do per class, at another time or with another value.
 #pragma once
 
 #include "modular/alpha.h"

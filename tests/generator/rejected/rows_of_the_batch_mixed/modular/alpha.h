@@ -93,7 +93,7 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT AlphaForCausalLMImpl : public Module {
 };
 TORCH_MODULE(AlphaForCausalLM);
 
-/// Losses, counts and logits that are no sums over rows or have no rows.
+/// Losses, counts and logits that are not sums over rows or have no rows.
 class MODEL_ENTRY("sentence-embedding") FSDP_UNIT AlphaForSentenceEmbeddingImpl : public Module {
  public:
   explicit AlphaForSentenceEmbeddingImpl(const AlphaConfig& config)
