@@ -81,17 +81,19 @@ inline Tensor shared(const Tensor& x) { return bound.tp ? bound.tp->enter(x) : x
 /// rank has a part of the positions, and this gathers them.
 /// - x [..., features]: each rank's positions along `dim`
 /// - returns [..., features]: all positions
-inline Tensor enter(const Tensor& x, int64_t dim = 1) {
+inline Tensor enter(const Tensor& x, int64_t dim = -2) {
   return bound.sequence ? bound.sequence->enter(x, dim) : shared(x);
 }
 
 /// The part of the positions that this rank holds between layers. Without sequence parallelism, returns `x`.
-/// - x [batch, seq, ...]
-inline Tensor part(const Tensor& x, int64_t dim = 1) { return bound.sequence ? bound.sequence->part(x, dim) : x; }
+/// - x [..., features]: all positions along `dim`
+inline Tensor part(const Tensor& x, int64_t dim = -2) {
+  return bound.sequence && x.defined() ? bound.sequence->part(x, dim) : x;
+}
 
 /// All positions of a value between layers. Without sequence parallelism, returns `x`.
-/// - x [batch, positions of this rank, ...]
-inline Tensor whole(const Tensor& x, int64_t dim = 1) { return bound.sequence ? bound.sequence->whole(x, dim) : x; }
+/// - x [..., features]: this rank's positions along `dim`
+inline Tensor whole(const Tensor& x, int64_t dim = -2) { return bound.sequence ? bound.sequence->whole(x, dim) : x; }
 
 /// The number of all positions; `size` is that of a value between layers.
 inline int64_t whole_size(int64_t size) { return bound.sequence ? size * bound.tp->size() : size; }
@@ -101,7 +103,7 @@ inline Tensor reduce(const Tensor& partial) { return bound.tp ? bound.tp->reduce
 
 /// Reduces partial sums over tp to a value between layers: with sequence parallelism, each rank's positions along
 /// `dim`.
-inline Tensor exit(const Tensor& partial, int64_t dim = 1) {
+inline Tensor exit(const Tensor& partial, int64_t dim = -2) {
   return bound.sequence ? bound.sequence->exit(partial, dim) : reduce(partial);
 }
 
@@ -114,7 +116,7 @@ Tensor without_bias(const Linear& layer, const Tensor& x) {
 /// Applies a layer that is split by input feature to this rank's features, sums over tp like exit(partial, dim), and
 /// adds the bias once.
 template <class Linear>
-Tensor exit(Linear& row_wise, const Tensor& x, int64_t dim = 1) {
+Tensor exit(Linear& row_wise, const Tensor& x, int64_t dim = -2) {
   if (!bound.tp) return row_wise->forward(x);
   const Tensor sum = exit(without_bias(*row_wise, x), dim);
   return row_wise->bias.defined() ? sum + row_wise->bias : sum;

@@ -89,22 +89,25 @@ std::function<void()> RouterBalance::save_position() {
 
 Tensor RouterBalance::add(const Tensor& weights, const Tensor& logits, const Tensor& scores, const Tensor& chosen,
                           const Tensor& bias) {
-  // With sequence parallelism, routers see each rank's positions.
-  const int64_t parts = bound.sequence ? bound.tp->size() : 1;
-  const int64_t batch = position_.mask.size(0), seq = position_.mask.size(1) / parts, k = chosen.size(1);
+  // With sequence parallelism, routers see each rank's positions, or all of them on every rank, of which one counts.
+  const int64_t ranks = bound.sequence ? bound.tp->size() : 1, rank = bound.sequence ? bound.tp->rank() : 0;
+  const bool are_shares = ranks > 1 && chosen.size(0) * ranks == position_.mask.numel();
+  const bool counts_here = are_shares || rank == 0;
+  const int64_t batch = position_.mask.size(0), seq = position_.mask.size(1) / (are_shares ? ranks : 1);
+  const int64_t k = chosen.size(1);
   if (chosen.size(0) != batch * seq || scores.size(1) != experts_) {
     TORCH_CHECK(!options_.does_anything(), "a router chooses for ", chosen.size(0), " rows among ", scores.size(1),
                 " experts, but balancing supports only batches of texts, here ", batch * seq, " tokens, and ", experts_,
                 " experts: leave out the options of [router]");
     return weights;
   }
-  const Tensor own_mask = bound.sequence ? position_.mask.narrow(1, bound.tp->rank() * seq, seq) : position_.mask;
+  const Tensor own_mask = are_shares ? position_.mask.narrow(1, rank * seq, seq) : position_.mask;
   Tensor choices;  // [batch, experts]
   {
     const at::NoGradGuard no_grad;
     const Tensor mask_per_choice = own_mask.unsqueeze(-1).expand({batch, seq, k}).reshape({batch, seq * k});
     choices = at::zeros({batch, experts_}, numbers_).scatter_add_(1, chosen.reshape({batch, seq * k}), mask_per_choice);
-    if (counts_ && !position_.again) count(choices, own_mask.sum(), bias);
+    if (counts_ && !position_.again) count(choices, own_mask.sum(), bias, counts_here);
   }
   if (only_counts_) return weights;
 
@@ -113,7 +116,7 @@ Tensor RouterBalance::add(const Tensor& weights, const Tensor& logits, const Ten
     if (at::GradMode::is_enabled()) result = WithGradient::apply(result, value, gradient);
   };
   const auto add_loss = [&](const Tensor& loss, double coefficient) {
-    if (!position_.again) loss_.add_(loss.detach(), coefficient);
+    if (!position_.again && counts_here) loss_.add_(loss.detach(), coefficient);
     add_gradient(loss, at::full({}, coefficient, numbers_));
   };
   const Tensor mask = own_mask.to(scores.scalar_type()).reshape({batch * seq, 1});
@@ -121,13 +124,13 @@ Tensor RouterBalance::add(const Tensor& weights, const Tensor& logits, const Ten
     const Tensor normalized = scores / scores.sum(-1, /*keepdim=*/true) * mask;
     const Tensor score_sums = normalized.view({batch, seq, experts_}).sum(1);  // [batch, experts]
     if (options_.by_sequence) {
-      if (bound.sequence) all_reduce(tp_, choices, "the experts' loads by sequence").wait();
+      if (are_shares) all_reduce(tp_, choices, "the experts' loads by sequence").wait();
       const Tensor lengths = position_.mask.sum(1, /*keepdim=*/true).clamp_min(1.0);
       const Tensor coefficients = choices * (static_cast<double>(experts_) / static_cast<double>(k)) / lengths.square();
       add_loss((coefficients.to(score_sums.scalar_type()) * score_sums).sum() / sequences_, options_.aux_loss);
     } else {
       const Tensor sum = score_sums.sum(0);
-      if (!position_.again) score_sums_.add_(sum.detach());
+      if (!position_.again && counts_here) score_sums_.add_(sum.detach());
       add_gradient(sum, score_gradient_);
     }
   }
@@ -136,9 +139,10 @@ Tensor RouterBalance::add(const Tensor& weights, const Tensor& logits, const Ten
   return result;
 }
 
-void RouterBalance::count(const Tensor& choices, const Tensor& rows, const Tensor& bias) {
+void RouterBalance::count(const Tensor& choices, const Tensor& rows, const Tensor& bias, bool counts_here) {
   Router& router = routers_[{position_.stage, position_.router++}];
   if (!router.counts.defined()) router = {at::zeros({experts_}, numbers_), bias};
+  if (!counts_here) return;
   router.counts.add_(choices.sum(0));
   rows_.add_(rows);
 }

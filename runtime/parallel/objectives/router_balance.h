@@ -76,7 +76,8 @@ class RouterBalance final : public routing::Balance, public Feature {
   };
   /// Whether gradients depend on the choices of the entire step.
   bool needs_counts() const { return options_.aux_loss > 0.0 && !options_.by_sequence; }
-  void count(const Tensor& choices, const Tensor& rows, const Tensor& bias);
+  /// `counts_here`: whether this tp rank contributes to the sums over tp.
+  void count(const Tensor& choices, const Tensor& rows, const Tensor& bias, bool counts_here);
   /// Sums counts over the mesh; later forwards of this step do not count. Collective if needs_counts().
   void sum_counts();
 

@@ -52,6 +52,7 @@ Tensor sum_parts(const ProcessGroup& group, const Tensor& partial, int64_t dim) 
 template <auto forwards, auto backwards>
 struct Collective : torch::autograd::Function<Collective<forwards, backwards>> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const ProcessGroup& group, int64_t dim) {
+    dim = c10::maybe_wrap_dim(dim, x.dim());
     context->saved_data["group"] = group;
     context->saved_data["dim"] = dim;
     return forwards(group, x.detach(), dim);
