@@ -38,15 +38,18 @@ bool read_specs(Session& session, Specs& specs, FamilyWorkers& workers) {
   return !session.parsed().has_errors() && workers.continues_here();
 }
 
-/// The generated file of `job`, with the locations in the specs of the assumptions that its proofs trust.
+/// The generated file of `job`, with the locations in the specs of what its proofs name.
 Output print_output(const Parsed& parsed, FamilyJob& job, bool keep_models) {
   Output output;
   output.bytes = print(job.model);
-  for (EntryPlan& plan : job.model.plans)
-    for (EntryPlan::Trust& trust : plan.proof.trusted) {
-      const Location at = parsed.sources.locate(job.text.origin(trust.where.begin));
-      trust.location = at.path + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
-    }
+  const auto locate = [&](EntryPlan::Trust& trust) {
+    const Location at = parsed.sources.locate(job.text.origin(trust.where.begin));
+    trust.location = at.path + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+  };
+  for (EntryPlan& plan : job.model.plans) {
+    std::ranges::for_each(plan.proof.trusted, locate);
+    if (plan.proof.not_in_sequence) locate(*plan.proof.not_in_sequence);
+  }
   output.plan_json = plan_json(job.model);
   output.proof = to_text(job.validation) + proof_text(job.model);
   for (const Renaming& renaming : job.family->renamings())

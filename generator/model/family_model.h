@@ -134,6 +134,7 @@ struct EntryPlan {
     std::vector<Trust> trusted;
     // Config fields with counts of which each head or group serves several others, so that ranks can hold the same one.
     std::set<std::string> shared_counts = {};
+    std::optional<Trust> not_in_sequence = {};  // why layers cannot run on a part of the positions, if they cannot
   };
   /// The value that a pipeline stage passes to the next.
   struct StageCut {
@@ -155,6 +156,9 @@ struct EntryPlan {
   std::vector<Divides> divides;
   std::vector<Experts> experts;
   std::vector<std::string> rates, tables;
+  // Lists whose layers can run on a part of the positions, and the parameters of whose gradients each tp rank then has
+  // a part.
+  std::vector<std::string> sequence, partial_in_sequence;
   bool uncached = false;  // it looks along the sequence other than through functions that know the cache
   std::vector<StageCut> cuts;
   Proof proof;

@@ -159,10 +159,15 @@ class Unweaver {
     const std::string_view name = woven_.word(woven + 1);
     if (woven_.word(woven) == "auto" && name.ends_with(kEntered) && !flattened_.reads(flat, {"auto", name})) {
       const std::string_view entered = name.substr(0, name.size() - kEntered.size());
-      if (!woven_.reads(woven + 2, {"=", "tp", "::", "enter", "(", entered, ")", ";"})) return false;
+      const std::string_view enters = woven_.word(woven + 5) == "shared" ? "shared" : "enter";
+      const size_t end = woven + 8 + dimension(woven + 8);
+      if (!woven_.reads(woven + 2, {"=", "tp", "::", enters, "(", entered}) || !woven_.reads(end, {")", ";"}))
+        return false;
       entered_.insert(entered);
-      return adds_until(woven + 10);
+      return adds_until(end + 2);
     }
+    if (reassigns(woven, "whole") && !flattened_.reads(flat, {woven_.word(woven), "=", "tp", "::", "whole"}))
+      return adds_until(woven + 8);
     if (woven_.reads(woven, {"if", "(", "!", "pp", "::"}) && !flattened_.reads(flat, {"if", "(", "!", "pp", "::"})) {
       const bool asks_second_stack = woven_.reads(woven + 5, {"second_stack", "("}) && woven_.is_name(woven + 7);
       const size_t close = woven + (asks_second_stack ? 8 : 7), value = close + 3;
@@ -181,6 +186,19 @@ class Unweaver {
         woven_.word(woven_.closing(woven + 7) + 1) == ";")
       return adds_until(woven_.closing(woven + 7) + 2);
     return feed(flat, woven);
+  }
+
+  /// Whether the woven text has `x = tp::call(x);` at that token.
+  bool reassigns(size_t woven, std::string_view call) const {
+    const std::string_view name = woven_.word(woven);
+    return woven_.is_name(woven) && woven_.reads(woven + 1, {"=", "tp", "::", call, "(", name, ")", ";"});
+  }
+
+  /// The number of tokens of `, 1` at that token: the dimension that a call names.
+  size_t dimension(size_t woven) const {
+    const std::string_view number = woven_.word(woven + 1);
+    const bool is_digit = number.size() == 1 && std::isdigit(static_cast<unsigned char>(number[0]));
+    return woven_.word(woven) == "," && is_digit ? 2 : 0;
   }
 
   bool added_before(size_t woven) const { return woven > 0 && added_[woven - 1]; }
@@ -204,12 +222,13 @@ class Unweaver {
       return false;
     const size_t close = woven_.closing(condition + 8);
     const std::string_view name = woven_.word(close + 3);
+    const bool is_part = close >= 9 && reassigns(close - 9, "part") && woven_.word(close - 9) == name;
     if (!woven_.is_name(close + 3) || (declares && name != woven_.word(woven + 1)) ||
         !woven_.reads(close, {"}", "else", "{", name, "=", "pp", "::", "received", "(", ")", ";", "}"}))
       return false;
     if (declares) fed_.insert(name);
     add(woven, condition + 9);
-    add(close, close + 12);
+    add(is_part ? close - 9 : close, close + 12);
     return true;
   }
 
@@ -228,15 +247,12 @@ class Unweaver {
     const size_t open = woven + 3, close = woven_.closing(open);
     if (woven_.word(open) != "(" || close == woven_.size()) return false;
     if (asks_first(woven)) return received(flat, woven);
-    static const std::set<std::string_view> kWraps = {"enter", "gather", "local", "exit"},
-                                            kLayerCalls = {"exit", "partial", "embedding", "layer_norm", "dropout"},
-                                            kSameName = {"attention",
-                                                         "attention_with_biases",
-                                                         "cross_entropy",
-                                                         "cross_entropy_outputs",
-                                                         "sampled_cross_entropy",
-                                                         "rms_norm",
-                                                         "alibi_slopes"};
+    static const std::set<std::string_view>
+        kWraps = {"enter", "gather", "local", "exit", "shared", "reduce", "part", "whole", "whole_size"},
+        kLayerCalls = {"exit", "reduce", "partial", "embedding", "layer_norm", "dropout"},
+        kSameName = {
+            "attention", "attention_with_biases", "cross_entropy", "cross_entropy_outputs", "sampled_cross_entropy",
+            "rms_norm",  "alibi_slopes"};
     const size_t comma = woven_.find(",", open + 1, close);
     if (space == "tp" && kSameName.count(name)) {
       size_t at = flat;
@@ -246,12 +262,19 @@ class Unweaver {
       woven += 2;
       return true;
     }
-    if (space == "tp" && kLayerCalls.count(name) && comma != close) return layer(flat, woven, comma);
-    if ((space == "pp" && name != "local") || !kWraps.count(name) || comma != close) return false;
+    const bool has_dimension = comma != close && comma + dimension(comma) == close;
+    if (space == "tp" && kLayerCalls.count(name) && comma != close && !has_dimension) {
+      constexpr size_t kCut = 6;  // , tp::Cut::positions
+      if (name == "dropout" && woven_.reads(close - kCut, {",", "tp", "::", "Cut", "::", "positions"}))
+        add(close - kCut, close);
+      return layer(flat, woven, comma);
+    }
+    const size_t end = has_dimension ? comma : close;
+    if ((space == "pp" && name != "local") || !kWraps.count(name) || (comma != close && !has_dimension)) return false;
     add(woven, open + 1);
-    add(close, close + 1);
+    add(end, close + 1);
     if (space == "pp" && flattened_.word(flat) == "*") ++flat;
-    return is_operand(open + 1, close, flat);
+    return is_operand(open + 1, end, close, flat);
   }
 
   /// `call(layer, x)` for `layer(x)`, `layer->forward(x)`, `(*layer)(x)` or `layer.get()->forward(x)`.
@@ -308,8 +331,8 @@ class Unweaver {
     return true;
   }
 
-  /// Whether [begin, end) is the same operand without the call around it.
-  bool is_operand(size_t begin, size_t end, size_t flat) const {
+  /// Whether [begin, end) is the same operand without the call around it, which ends at `close`.
+  bool is_operand(size_t begin, size_t end, size_t close, size_t flat) const {
     static const std::set<std::string_view> kNoOperator = {".", "->", "::"},
                                             kBefore = {"(", ",", "{", "[", "=", "return", "?", ":", ";", "}"},
                                             kAfter = {")", ",", "}", "]", ";", "?", ":"}, kSums = {"+", "-"},
@@ -326,8 +349,9 @@ class Unweaver {
         operators.insert(word);
     }
     // `f(model->) layer` has the tokens of `f(model->layer)`.
-    const std::string_view after = woven_.word(end + 1), before = flat > 0 ? flattened_.word(flat - 1) : ";";
-    if (begin == end || kNoOperator.count(woven_.word(end - 1)) || woven_.is_name(end + 1) || kNoOperator.count(before))
+    const std::string_view after = woven_.word(close + 1), before = flat > 0 ? flattened_.word(flat - 1) : ";";
+    if (begin == end || kNoOperator.count(woven_.word(end - 1)) || woven_.is_name(close + 1) ||
+        kNoOperator.count(before))
       return false;
     if (operators.empty()) return true;
     // `x + f(a * b)`: a sign with two operands binds less than a product.

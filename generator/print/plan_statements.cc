@@ -70,7 +70,9 @@ std::optional<PlanStatement> try_base(const EntryPlan& plan, const EntryPlan& ba
       remove_base(base.tensor_splits, path, rows.tensor_splits) && remove_base(base.ties, path, rows.ties) &&
       remove_base_stacks(base, path, rows.stacks) && remove_base(base.everywhere, path, rows.everywhere) &&
       remove_base(base.divides, path, rows.divides) && remove_base(base.experts, path, rows.experts) &&
-      remove_base(base.rates, path, rows.rates) && remove_base(base.tables, path, rows.tables);
+      remove_base(base.rates, path, rows.rates) && remove_base(base.tables, path, rows.tables) &&
+      remove_base(base.sequence, path, rows.sequence) &&
+      remove_base(base.partial_in_sequence, path, rows.partial_in_sequence);
   if (!begins_with_base) return {};
   return statement;
 }
@@ -78,7 +80,7 @@ std::optional<PlanStatement> try_base(const EntryPlan& plan, const EntryPlan& ba
 size_t count_rows(const EntryPlan& plan) {
   size_t rows = plan.uncached + plan.units.size() + plan.tensor_splits.size() + plan.ties.size() +
                 plan.everywhere.size() + plan.divides.size() + plan.experts.size() + plan.rates.size() +
-                plan.tables.size();
+                plan.tables.size() + plan.sequence.size() + plan.partial_in_sequence.size();
   for (const EntryPlan::Stack& stack : plan.stacks) rows += stack.first.size() + stack.last.size();
   return rows;
 }

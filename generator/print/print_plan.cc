@@ -127,6 +127,8 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
   });
   write_names(json, "rates", plan.rates);
   write_names(json, "tables", plan.tables);
+  write_names(json, "sequence", plan.sequence);
+  write_names(json, "partial_in_sequence", plan.partial_in_sequence);
   if (plan.uncached) json.attribute("uncached", true);
   json.attributeArray("stage_cuts", [&] {
     for (const EntryPlan::StageCut& cut : plan.cuts)
@@ -182,6 +184,8 @@ std::string members(const FamilyModel& family, const EntryPlan& plan) {
                  }));
   text += member("rates", each(plan.rates, quoted));
   text += member("tables", each(plan.tables, quoted));
+  text += member("sequence", each(plan.sequence, quoted));
+  text += member("partial_in_sequence", each(plan.partial_in_sequence, quoted));
   if (plan.uncached) text += "    .uncached = true,\n";
   return text;
 }
@@ -265,6 +269,8 @@ std::string proof_text(const FamilyModel& family) {
           .append(": ")
           .append(trust.assumption)
           .append("\n");
+    if (const auto& obstacle = plan.proof.not_in_sequence)
+      text += "  " + obstacle->location + ": no sequence parallelism: " + obstacle->assumption + "\n";
   }
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <set>
 
 #include "generator/source/slices.h"
@@ -104,8 +105,9 @@ const Expr& holder_in(const Expr& object) {
 
 class Weaver {
  public:
-  Weaver(FamilyModel& family, const Interpretation& interpretation, std::vector<Finding>& findings)
-      : family_(family), interpretation_(interpretation), findings_(findings) {}
+  Weaver(FamilyModel& family, const Interpretation& interpretation, const SequenceText& sequence,
+         std::vector<Finding>& findings)
+      : family_(family), interpretation_(interpretation), sequence_(sequence), findings_(findings) {}
 
   void weave() {
     for (Class& owner : family_.classes) {
@@ -125,7 +127,9 @@ class Weaver {
     const auto found = interpretation_.find(&function);
     if (found != interpretation_.end()) {
       weave_pipeline(editor, function, found->second);
-      weave_placements(editor, function, found->second.placements);
+      weave_shares(editor, function, /*on_shards=*/false);
+      weave_placements(editor, function, found->second.placements, /*on_shards=*/false);
+      if (found->second.traversal) weave_whole(editor, function, *found->second.traversal);
       if (found->second.on_shards) weave_sharded_overload(function, *found->second.on_shards);
     }
     if (owner && function.name == "forward" && find_annotation(owner->annotations, AnnotationKind::fsdp_unit)) {
@@ -147,7 +151,8 @@ class Weaver {
   /// Adds a second overload after the method, with the calls that it needs if its arguments are split.
   void weave_sharded_overload(Function& function, const std::vector<Placement>& placements) {
     Editor editor(family_.text, function);
-    weave_placements(editor, function, placements);
+    weave_shares(editor, function, /*on_shards=*/true);
+    weave_placements(editor, function, placements, /*on_shards=*/true);
     editor.replace(function.where, on_shards(function));
     const uint32_t begin = next_code(family_.text, function.text.front().slice.begin);
     function.method_after = "/// Overload of " + function.name +
@@ -157,7 +162,18 @@ class Weaver {
 
   static std::string on_shards(const Function& function) { return function.name + "_on_shards"; }
 
-  void weave_placements(Editor& editor, const Function& function, const std::vector<Placement>& placements) {
+  void weave_placements(Editor& editor, const Function& function, const std::vector<Placement>& placements,
+                        bool on_shards) {
+    const auto get_call = [&](const Expr& expr, SequencePlace::Kind kind, SequenceCall::Kind otherwise) {
+      const SequenceCall call = sequence_.at({&expr, on_shards, kind});
+      return call.kind == SequenceCall::Kind::none ? SequenceCall{otherwise} : call;
+    };
+    const auto get_enter = [&](const Expr& expr) {
+      return get_call(expr, SequencePlace::Kind::enter, SequenceCall::Kind::enter);
+    };
+    const auto get_sum = [&](const Expr& expr) {
+      return get_call(expr, SequencePlace::Kind::sum, SequenceCall::Kind::exit);
+    };
     std::set<std::string> names = names_in(function);
     std::set<std::pair<uint32_t, uint64_t>> done;
     for (const Placement& placement : placements) {
@@ -165,18 +181,18 @@ class Weaver {
       switch (placement.call) {
         case Call::enter:
           if (placement.variable.empty())
-            editor.wrap(expr.span, "tp::enter(", ")");
+            wrap(editor, expr.span, get_enter(expr));
           else if (done.emplace(placement.number, placement.version).second)
-            weave_enter(editor, function, placements, placement, names);
+            weave_enter(editor, function, placements, placement, get_enter(expr), names);
           break;
         case Call::exit:
-          weave_layer(editor, expr, "tp::exit(");
+          weave_layer(editor, expr, get_sum(expr).kind == SequenceCall::Kind::exit ? "tp::exit(" : "tp::reduce(");
           break;
         case Call::partial:
           weave_layer(editor, expr, "tp::partial(");
           break;
         case Call::sum:
-          editor.wrap(expr.span, "tp::exit(", ")");
+          wrap(editor, expr.span, get_sum(expr));
           break;
         case Call::embedding:
           weave_layer(editor, expr, "tp::embedding(");
@@ -229,7 +245,7 @@ class Weaver {
   /// Wraps the use of a value that one layer reads. Inserts one `auto x_tp = tp::enter(x);` for several layers that
   /// read the same value, but wraps each use if no statement can be inserted or the name is taken.
   void weave_enter(Editor& editor, const Function& function, const std::vector<Placement>& placements,
-                   const Placement& first, std::set<std::string>& names) {
+                   const Placement& first, const SequenceCall& call, std::set<std::string>& names) {
     std::vector<const Expr*> uses;
     for (const Placement& other : placements)
       if (other.call == Call::enter && other.number == first.number && other.version == first.version)
@@ -239,10 +255,11 @@ class Weaver {
     const std::string name = first.variable + "_tp";
     const bool is_read_once = uses.size() == 1 && !is_in_lambda(statement, *uses.front());
     if (is_read_once || !can_hoist_before(*block, index, uses) || !names.insert(name).second) {
-      for (const Expr* use : uses) editor.wrap(use->span, "tp::enter(", ")");
+      for (const Expr* use : uses) wrap(editor, use->span, call);
       return;
     }
-    editor.insert_before(statement, "auto " + name + " = tp::enter(" + first.variable + ");");
+    const auto [before, after] = get_text(call);
+    editor.insert_before(statement, "auto " + name + " = " + before + first.variable + after + ";");
     for (const Expr* use : uses) editor.wrap(use->span, "", "_tp");
   }
 
@@ -276,6 +293,73 @@ class Weaver {
     findings_.push_back({true, expr.span, std::move(message), std::move(advice), {}});
   }
 
+  // ---- Sequence parallelism ----
+
+  /// The text before and after an expression around which `call` stands.
+  static std::pair<std::string, std::string> get_text(const SequenceCall& call) {
+    static const std::map<SequenceCall::Kind, std::string> names = {{SequenceCall::Kind::enter, "enter"},
+                                                                    {SequenceCall::Kind::shared, "shared"},
+                                                                    {SequenceCall::Kind::exit, "exit"},
+                                                                    {SequenceCall::Kind::reduce, "reduce"},
+                                                                    {SequenceCall::Kind::part, "part"},
+                                                                    {SequenceCall::Kind::whole, "whole"},
+                                                                    {SequenceCall::Kind::whole_size, "whole_size"}};
+    const bool is_usual = call.dim == SequenceCall::kBeforeFeatures;
+    return {"tp::" + names.at(call.kind) + "(", is_usual ? ")" : ", " + std::to_string(call.dim) + ")"};
+  }
+
+  static void wrap(Editor& editor, SourceSpan span, const SequenceCall& call) {
+    auto [before, after] = get_text(call);
+    editor.wrap(span, std::move(before), std::move(after));
+  }
+
+  /// Writes the calls at operands, at numbers of positions and at dropout of shares.
+  void weave_shares(Editor& editor, const Function& function, bool on_shards) {
+    for_each_expr(function.body, [&](const Expr& expr) {
+      for (const auto kind : {SequencePlace::Kind::operand, SequencePlace::Kind::size})
+        if (const SequenceCall call = sequence_.at({&expr, on_shards, kind}); call.kind != SequenceCall::Kind::none)
+          wrap(editor, expr.span, call);
+      if (sequence_.at({&expr, on_shards, SequencePlace::Kind::dropout}).kind != SequenceCall::Kind::positions) return;
+      editor.wrap(expr.operands.back().outer, "", ", tp::Cut::positions");
+      weave_layer(editor, expr, "tp::dropout(");
+    });
+  }
+
+  /// The reads of the local variable `variable` in `statement`.
+  static std::vector<const Expr*> find_reads(const Stmt& statement, uint32_t variable) {
+    std::vector<const Expr*> reads;
+    const auto visit = [&](auto& self, const Expr& expr) -> void {
+      if (expr.kind == Expr::Kind::local && expr.variable == variable) reads.push_back(&expr);
+      for (const Expr& operand : expr.operands) self(self, operand);
+    };
+    for (const Expr& expr : statement.exprs) visit(visit, expr);
+    for (const auto* body : {&statement.then_body, &statement.else_body})
+      for (const Stmt& inner : *body) {
+        const auto inside = find_reads(inner, variable);
+        reads.insert(reads.end(), inside.begin(), inside.end());
+      }
+    return reads;
+  }
+
+  /// The only read of what the loop carries, after it; null if there are several, or if it may run more than once.
+  static const Expr* find_only_read(const Function& function, const Traversal& traversal, size_t end) {
+    const std::vector<Stmt>& statements = function.body.statements;
+    std::vector<const Expr*> reads;
+    for (size_t i = end; i < statements.size(); ++i) {
+      const auto inside = find_reads(statements[i], traversal.variable);
+      if (!inside.empty() && statements[i].kind != Stmt::Kind::ret && statements[i].kind != Stmt::Kind::declare)
+        return nullptr;
+      reads.insert(reads.end(), inside.begin(), inside.end());
+    }
+    return reads.size() == 1 && !is_in_lambda(statements[end], *reads[0]) ? reads[0] : nullptr;
+  }
+
+  void weave_whole(Editor& editor, const Function& function, const Traversal& traversal) const {
+    const auto end = sequence_.loops.find(&function);
+    if (end == sequence_.loops.end()) return;
+    if (const Expr* read = find_only_read(function, traversal, end->second)) editor.wrap(read->span, "tp::whole(", ")");
+  }
+
   // ---- Pipeline ----
 
   static std::string return_from_stage(const Function& function, const std::string& carried,
@@ -284,23 +368,28 @@ class Weaver {
            (function.result == "modular::Outputs" ? "pp::pass_on(" + carried + ");" : carried + ";");
   }
 
-  static void weave_pipeline(Editor& editor, const Function& function, const MethodFindings& found) {
+  void weave_pipeline(Editor& editor, const Function& function, const MethodFindings& found) {
     const std::vector<Stmt>& statements = function.body.statements;
     if (found.cut) {
-      weave_feed(editor, statements, *found.cut, "pp::first_stack()");
+      weave_feed(editor, statements, *found.cut, "pp::first_stack()", /*are_shares=*/false);
       editor.insert_before(
           statements[*found.cut->cut],
           return_from_stage(function, found.cut->carried, "pp::second_stack(" + found.cut->carried + ")"));
     }
     if (found.traversal) {
       const Traversal& traversal = *found.traversal;
-      weave_feed(editor, statements, traversal, "pp::is_first()");
+      const auto shares = sequence_.loops.find(&function);
+      const bool are_shares = shares != sequence_.loops.end();
+      weave_feed(editor, statements, traversal, "pp::is_first()", are_shares);
       const Expr& range = statements[traversal.loop].exprs[0];
       const Expr& list = range.kind == Expr::Kind::op ? range.operands[0] : range;
       editor.replace({range.span.file, range.span.begin, list.outer.begin}, "pp::local(");
       editor.wrap(list.outer, "", ")");
-      if (traversal.cut)
-        editor.insert_before(statements[*traversal.cut], return_from_stage(function, traversal.carried));
+      std::string code;
+      if (traversal.cut || are_shares) code = return_from_stage(function, traversal.carried);
+      if (are_shares && !find_only_read(function, traversal, shares->second))
+        code += "\n" + traversal.carried + " = tp::whole(" + traversal.carried + ");";
+      if (!code.empty()) editor.insert_before(statements[are_shares ? shares->second : *traversal.cut], code);
     }
     for (const PassOn& pass_on : found.pass_ons) {
       if (pass_on.carried.empty()) continue;
@@ -314,13 +403,15 @@ class Weaver {
     }
   }
 
-  /// Makes stages for which `begin` is false receive the carried value instead of computing it.
+  /// Makes stages for which `begin` is false receive the carried value instead of computing it. With `are_shares`, the
+  /// value becomes each tp rank's part of the positions.
   static void weave_feed(Editor& editor, const std::vector<Stmt>& statements, const Traversal& traversal,
-                         const std::string& begin) {
+                         const std::string& begin, bool are_shares) {
     const Stmt& first = statements[traversal.feed.front()];
     if (traversal.feed.size() == 1 && first.kind == Stmt::Kind::declare && first.names.size() == 1 &&
         first.exprs[0].type == "at::Tensor" && first.exprs[0].kind != Expr::Kind::list) {
-      editor.wrap(first.exprs[0].outer, begin + " ? ", " : pp::received()");
+      editor.wrap(first.exprs[0].outer, begin + (are_shares ? " ? tp::part(" : " ? "),
+                  are_shares ? ") : pp::received()" : " : pp::received()");
       return;
     }
     std::string opening;
@@ -335,7 +426,9 @@ class Weaver {
         editor.replace({initializer.file, initializer.end, statement.span.end}, ";");
     }
     editor.insert_before(first, opening + "if (" + begin + ") {");
-    editor.insert_after(statements[traversal.feed.back()], "} else {\n" + traversal.carried + " = pp::received();\n}");
+    const std::string part = are_shares ? traversal.carried + " = tp::part(" + traversal.carried + ");\n" : "";
+    editor.insert_after(statements[traversal.feed.back()],
+                        part + "} else {\n" + traversal.carried + " = pp::received();\n}");
   }
 
   // ---- Ties ----
@@ -378,13 +471,15 @@ class Weaver {
  private:
   FamilyModel& family_;
   const Interpretation& interpretation_;
+  const SequenceText& sequence_;
   std::vector<Finding>& findings_;
 };
 
 }  // namespace
 
-void insert_calls(FamilyModel& family, const Interpretation& interpretation, std::vector<Finding>& findings) {
-  Weaver(family, interpretation, findings).weave();
+void insert_calls(FamilyModel& family, const Interpretation& interpretation, const SequenceText& sequence,
+                  std::vector<Finding>& findings) {
+  Weaver(family, interpretation, sequence, findings).weave();
 }
 
 void check_ties(const FamilyModel& family, std::vector<Finding>& findings) {

@@ -16,6 +16,13 @@ bool runs_unit(const Frame& frame, const ModuleNode& root) {
           (frame.self->type && find_annotation(frame.self->type->annotations, AnnotationKind::fsdp_unit)));
 }
 
+/// The first statement after the loop that reads the value that it carries; empty if there is none.
+std::optional<size_t> find_reader(const std::vector<Stmt>& statements, const Traversal& traversal) {
+  for (size_t i = traversal.loop + 1; i < statements.size(); ++i)
+    if (mentions(statements[i], traversal.variable)) return i;
+  return std::nullopt;
+}
+
 }  // namespace
 
 const ModuleNode* find_named_module(const ModuleNode& self, const Expr& expr) {
@@ -80,6 +87,16 @@ void Interpreter::read_entry(const Function& forward, const Value& batch) {
   if (const Value* unknown = find_unknown(result)) reject_unknown(*unknown, forward.where, "the entry returns it");
   for (const auto& [name, member] : result.members)  // those that were changed in place, too
     if (!member.has_failed() && findings_.empty()) check_output(name, forward.where, member);
+}
+
+void Interpreter::read_shares(const Function& forward, const Value& batch, SequenceReading& sequence) {
+  is_entry_ = true;
+  sequence_ = &sequence;
+  const Value result = call(forward, &root_, {}, {batch}, nullptr);
+  if (!findings_.empty()) return;
+  if (!result.is_invariant()) report(forward.where, "the entry returns a value that is " + describe(result), "");
+  if (const Expr* number = sequence.place_numbers())
+    report(number->span, "a number of positions is whole in one call of this method, and a rank's in another", "");
 }
 
 void Interpreter::run_alone(const Function& method) {
@@ -152,6 +169,9 @@ void Interpreter::insert_call(Call call, const Expr& expr, const Function* calle
 
 Value Interpreter::call(const Function& function, const ModuleNode* self, const std::vector<const Expr*>& operands,
                         std::vector<Value> values, const Expr* at) {
+  const bool is_helper = sequence_ && frame_ && self == frame_->self;
+  if (is_helper && std::ranges::any_of(values, [](const Value& value) { return find_variant(value) != nullptr; }))
+    return call_with_shares(function, self, operands, values, at);
   Frame frame;
   frame.function = &function;
   frame.self = self;
@@ -239,6 +259,7 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
                       .try_emplace({frame.caller ? frame.caller->context : 0, at, &function},
                                    static_cast<uint32_t>(contexts_.size() + 1))
                       .first->second;
+  frame.on_shards = sequence_ && runs_overload(function, at);
   frame_ = &frame;
   const bool is_unit = runs_unit(frame, root_);
   if (is_unit) units_.push_back(self);
@@ -261,6 +282,8 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
     // Without a valid cut the stage of a statement is unknown.
     if (!traversal_findings.empty()) has_pipeline_ = false;
   }
+  if (sequence_ && self && sequence_->find(&function)) traversal = sequence_->find(&function)->traversal;
+  if (traversal && sequence_ && !traversal->cut) traversal->cut = find_reader(function.body.statements, *traversal);
   active_.emplace_back(&function, self);
   for (const Initializer& initializer : function.body.initializers) initialize(initializer, at);
   execute_body(function.body.statements, traversal, stack);
@@ -272,6 +295,7 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
     if (!frame.returned.empty()) restore(joined(std::move(frame.returned)));
   }
   frame_ = frame.caller;
+  if (sequence_) return join_results(frame);
 
   merge_findings(frame, found, first_time, at);
   if (at && frame_ && self && !frame.placements.empty()) insert_call(Call::on_shards, *at, &function);
@@ -301,11 +325,15 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
   }
   if ((traversal || cut || !frame.pass_ons.empty() || frame.traversing_call) && frame_) frame_->traversing_call = at;
 
+  return join_results(frame);
+}
+
+Value Interpreter::join_results(const Frame& frame) {
   Value result;
   for (const Value& value : frame.results) result = join(result, value);
-  if (is_unit) set_storage(result, Storage());
+  if (runs_unit(frame, root_)) set_storage(result, Storage());
   if (result.kind == Value::Kind::mismatch)
-    return fail(function.where, function.name + " returns a value that is " + result.text,
+    return fail(frame.function->where, frame.function->name + " returns a value that is " + result.text,
                 "return values that are split the same way");
   return result;
 }

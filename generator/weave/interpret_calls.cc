@@ -230,6 +230,7 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
     if (!is_known_layer(name))
       return apply_unlisted("the " + name, expr, drop_first(operands), {values.begin() + 1, values.end()});
     note(expr, name, true, "");
+    if (sequence_) return apply_to_shares(name, nullptr, expr, std::move(operands), std::move(values));
     Value result = make_invariant(expr.type, true);
     give_storage(name, expr, values, result);
     return result;

@@ -20,6 +20,8 @@ Value Interpreter::evaluate(const Expr& expr) {
   using Kind = Value::Kind;
   Value value = evaluate_kind(expr);
   if (value.has_failed()) return value;
+  if (sequence_) value = take_calls(expr, std::move(value));
+  if (value.has_failed()) return value;
   const bool is_made =
       expr.kind != Expr::Kind::local && expr.kind != Expr::Kind::field && expr.kind != Expr::Kind::lambda;
   if (is_made && !is_assignment(expr) && value.kind != Kind::module && may_refer(expr.type)) {
@@ -43,6 +45,7 @@ Value Interpreter::evaluate(const Expr& expr) {
   if (!unlike) return value;
   if (!value.is_invariant()) return unproven(expr, value, "this use");
   Value known = make_invariant(expr.type, true);
+  known.is_inside = value.is_inside;
   set_storage(known, value.storage);
   return known;
 }
@@ -97,11 +100,8 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
   if (is_assignment(expr) && !own) return evaluate_assignment(expr);
   if (expr.name == "?:") {
     evaluate_condition(expr.operands[0]);
-    const Value one = evaluate_conditionally(expr.operands[1]);
-    const Value result = join(one, evaluate_conditionally(expr.operands[2]));
-    return result.kind == Value::Kind::mismatch
-               ? fail(expr.span, "this is " + result.text, "make both alternatives the same")
-               : result;
+    Value one = evaluate_conditionally(expr.operands[1]);
+    return join_alternatives(expr, std::move(one), evaluate_conditionally(expr.operands[2]));
   }
   const bool is_built_in = !expr.callee;
   if (is_built_in && expr.name == ",") {
@@ -138,6 +138,7 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
     if (!values[0].is_invariant()) return values[0];
     Value held = make_invariant(expr.type, true);
     held.count = values[0].count;
+    held.is_inside = values[0].is_inside;
     set_storage(held, values[0].storage);
     return held;
   }
@@ -215,6 +216,7 @@ Value Interpreter::evaluate_other(const Expr& expr) {
   const bool gradient =
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
   Value result = make_invariant(expr.type, gradient);
+  result.is_inside = std::ranges::any_of(values, [](const Value& value) { return find_inside(value) != nullptr; });
   give_storage("", expr, values, result);
   forget_changed(expr, operands, values);
   return result;

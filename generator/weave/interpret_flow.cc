@@ -214,6 +214,7 @@ Value Interpreter::get_element(const Expr& range) {
   if (!value.is_invariant()) return fail(range.span, "unproven: a loop over a value that is " + describe(value), "");
   if (value.kind == Value::Kind::tensor) return value;
   Value element = object_value();
+  element.is_inside = value.is_inside;
   set_storage(element, value.storage);
   return element;
 }

@@ -43,8 +43,15 @@ std::optional<int64_t> find_constructed_rank(const ModuleNode& node) {
 /// The parameter or buffer `name` of the layer `node`; without a name, the one that `node` is.
 Value registered_tensor(const ModuleNode& node, std::string_view name, bool is_parameter, std::optional<int64_t> rank,
                         Axis axis) {
-  if (axis != Axis::tp) return Value::tensor(kInvariant, is_parameter, rank);
+  if (axis == Axis::rows || axis == Axis::positions) return Value::tensor(kInvariant, is_parameter, rank);
   const Partition partition = find_partition(node, name);
+  if (axis == Axis::sequence) {
+    Value whole = Value::tensor(kInvariant, is_parameter, rank);
+    whole.is_fixed = true;
+    whole.is_inside = partition.dim.has_value();
+    if (is_parameter && !whole.is_inside) whole.parameters = {name.empty() ? node.path : node.path_to(name)};
+    return whole;
+  }
   Value value = Value::tensor(to_type(partition), is_parameter, rank);
   value.counts = find_counts(node, partition);
   return value;
@@ -185,6 +192,7 @@ Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
   if (names_module(expr.operands[0].type)) return unknown_module(expr);
   if (object.is_built) return Value::unknown(expr.name + ", a member that is not set", expr.span);
   Value value = make_invariant(expr.type, true);
+  value.is_inside = object.is_inside;
   set_storage(value, object.storage);
   if (frame_->self && is_config(family_, expr.operands[0].type))
     if (const auto holder = trace_config(*frame_->self, expr.operands[0]))

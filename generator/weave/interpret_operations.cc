@@ -66,6 +66,12 @@ Value Interpreter::apply_unknown(const std::string& name, const Expr& expr, cons
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
   note(expr, name, true, is_random(name) ? "every rank draws the same random numbers" : "");
   Value result = make_invariant(expr.type, gradient);
+  Operation op;
+  op.name = name;
+  op.expr = &expr;
+  op.operands = operands;
+  op.values = values;
+  give_sizes(op, values, result);
   give_storage(name, expr, values, result);
   if (!changes_first(expr)) forget_changed(expr, operands, values);
   return result;
@@ -87,6 +93,12 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
     if (!rule || has_unknown || !trial.message.empty()) close_sums(expr, operands, values);
   }
   if (has_unknown) return *meet_unknown(expr, operands, values);
+  if (sequence_) return apply_to_shares(name, rule, expr, std::move(operands), std::move(values));
+  return apply_known(name, rule, expr, std::move(operands), std::move(values));
+}
+
+Value Interpreter::apply_known(const std::string& name, Rule rule, const Expr& expr, std::vector<const Expr*> operands,
+                               std::vector<Value> values) {
   const bool invariant =
       std::all_of(values.begin(), values.end(), [](const Value& value) { return value.is_invariant(); });
   if (axis_ != Axis::tp && !invariant) return read_operation(name, rule, expr, std::move(operands), std::move(values));

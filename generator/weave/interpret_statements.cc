@@ -34,8 +34,11 @@ void Interpreter::execute_body(const std::vector<Stmt>& statements, const std::o
       frame_->traversed_value = carried;
       set_storage(carried, Storage());  // later stages receive it
       frame_->variables[traversal->variable].version = ++versions_;
+      if (sequence_) enter_layers(*frame_, *traversal);
     }
+    if (sequence_ && traversal && i == traversal->cut) leave_layers(*traversal);
     execute(statements[i]);
+    if (sequence_ && traversal && i == traversal->loop) sequence_->positions.reset();
     if (traversal && has_pipeline_ && !(traversal->cut && i >= *traversal->cut)) region = before;
     if (stacks_.exist) {
       if (frame_->reading.first.at) frame_->fed = frame_->variables;
@@ -181,7 +184,8 @@ void Interpreter::declare_names(const Stmt& statement, const Value& value, const
       else if (value.kind == Value::Kind::list)
         element = value.elements[0];
       else if (value.is_invariant() && !value.is_built)
-        element = make_invariant("at::Tensor", true), set_storage(element, value.storage);
+        element = make_invariant("at::Tensor", true), set_storage(element, value.storage),
+        element.is_inside = value.is_inside;
       else if (const Value* unknown = find_unknown(value))
         element = *unknown;
       else if (value.is_built)
@@ -245,7 +249,8 @@ Value Interpreter::evaluate_result(const Expr& expr) {
 }
 
 Value Interpreter::empty_object(std::string_view type) const {
-  return axis_ != Axis::tp && type == "modular::Outputs" ? empty_outputs() : object_value();
+  const bool is_read = axis_ != Axis::tp && axis_ != Axis::sequence;
+  return is_read && type == "modular::Outputs" ? empty_outputs() : object_value();
 }
 
 void Interpreter::check_output(const std::string& name, SourceSpan where, const Value& value) {
@@ -261,7 +266,7 @@ void Interpreter::check_output(const std::string& name, SourceSpan where, const 
 }
 
 Value Interpreter::as_output(const std::string& name, const Expr& expr, const Value& value) {
-  if (value.has_failed()) return value;
+  if (value.has_failed() || (sequence_ && value.is_invariant())) return value;
   if (axis_ != Axis::tp && !find_unknown(value)) {
     check_output(name, expr.span, value);
     return value;

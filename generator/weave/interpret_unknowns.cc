@@ -17,7 +17,7 @@ struct BatchField {
   std::optional<int64_t> rows, positions;
 };
 
-// With a cache, attention_mask also covers the positions of earlier forwards.
+// With a cache, which sequence parallelism has not, attention_mask also covers the positions of earlier forwards.
 const BatchField kBatchFields[] = {
     {"input_ids", {"#batch", "#seq"}, 0, 1},
     {"attention_mask", {"#batch", "#keys"}, 0, {}},
@@ -65,7 +65,10 @@ Value batch_value(Axis axis, const KnownTask& task) {
     const auto rank = static_cast<int64_t>(field.sizes.size());
     Value value = batch_tensor(axis, rank, in_reading(field.rows, field.positions));
     std::vector<Count> sizes;
-    for (const std::string_view size : field.sizes) sizes.push_back(field_count(std::string(size)));
+    for (const std::string_view size : field.sizes) {
+      const bool is_own = size == "#keys" && axis == Axis::sequence;
+      sizes.push_back(field_count(is_own ? "#seq" : std::string(size)));
+    }
     value.sizes = Sizes(std::move(sizes));
     batch.members[std::string(field.name)] = std::move(value);
   }

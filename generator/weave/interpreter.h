@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "generator/weave/interpret.h"
+#include "generator/weave/sequence.h"
 
 namespace modgen {
 
@@ -75,6 +76,7 @@ struct Frame {
   std::vector<Value> results;
   std::vector<State> returned;  // the state at each return, if other frames are reached
   std::map<const Expr*, std::vector<Placement>> placements;
+  bool on_shards = false;  // in the reading of shares: runs the method's overload for values that are split over tp
   std::vector<PassOn> pass_ons;
   bool ended = false;                     // the code after the current statement is unreachable
   Value traversed_value, crossing;        // value at the start of the layer loop, value that crosses between stacks
@@ -109,6 +111,8 @@ class Interpreter {
   void run_alone(const Function& method);
   /// Runs an entry in a reading other than tp, which inserts nothing.
   void read_entry(const Function& forward, const Value& batch);
+  /// Runs an entry in the reading of shares of positions (sequence.h).
+  void read_shares(const Function& forward, const Value& batch, SequenceReading& sequence);
 
  private:
   // ---- interpret.cc: reports, placements, calls ----
@@ -129,6 +133,7 @@ class Interpreter {
   Value call_on_object(const Function& function, const Expr* object, const std::vector<const Expr*>& operands,
                        std::vector<Value> values, const Expr& at);
   Value run(Frame& frame, const Expr* at);
+  Value join_results(const Frame& frame);
   void bind_parameters(Frame& frame, const std::vector<const Expr*>& operands, std::vector<Value> values);
   /// Sets a member in the constructor that the expression `at` calls.
   void initialize(const Initializer& initializer, const Expr* at);
@@ -262,6 +267,9 @@ class Interpreter {
 
   Value apply(const std::string& name, Rule rule, const Expr& expr, std::vector<const Expr*> operands,
               std::vector<Value> values);
+  /// The same for values of which each is known.
+  Value apply_known(const std::string& name, Rule rule, const Expr& expr, std::vector<const Expr*> operands,
+                    std::vector<Value> values);
   /// The same in a reading other than tp, where some of the `values` are not the same for all rows or positions.
   Value read_operation(const std::string& name, Rule rule, const Expr& expr, std::vector<const Expr*> operands,
                        std::vector<Value> values);
@@ -276,6 +284,29 @@ class Interpreter {
   void open_sum(Operation& op, Value& result);
   /// Records the open sums that a partial result adds up.
   void add_up(const Operation& op, Value& result);
+
+  // ---- interpret_shares.cc: values of which each tp rank has a part of the positions ----
+
+  /// Applies an operation that may read shares. What has no rule for them reads them whole, or is an error.
+  Value apply_to_shares(const std::string& name, Rule rule, const Expr& expr, std::vector<const Expr*> operands,
+                        std::vector<Value> values);
+  /// The calls of tensor parallelism around `expr`, whose value without them is `value`.
+  Value take_calls(const Expr& expr, Value value);
+  Value enter_split(const Expr& expr, Value value);
+  Value leave_split(const Expr& expr, Value value, const ModuleNode* layer);
+  /// Writes a call of sequence parallelism, or reports that the text would need two.
+  bool write(const Expr& expr, SequencePlace::Kind kind, const SequenceCall& call);
+  void use_parameters(const Expr& expr, const std::set<std::string>& parameters, bool is_partial);
+  void use_layer(const Expr& expr, const ModuleNode& layer, bool is_partial);
+  /// Calls a function of the same module with shares; with whole values, if it could not take shares.
+  Value call_with_shares(const Function& function, const ModuleNode* self, const std::vector<const Expr*>& operands,
+                         const std::vector<Value>& values, const Expr* at);
+  bool runs_overload(const Function& function, const Expr* at) const;
+  /// The value of `expr`, a conditional, of which one alternative may be a share and the other whole.
+  Value join_alternatives(const Expr& expr, Value one, Value other);
+  /// The value that the loop over layers carries becomes a share, and whole again.
+  void enter_layers(const Frame& frame, const Traversal& traversal);
+  void leave_layers(const Traversal& traversal);
 
   // ---- interpret_calls.cc: calls, layers and lambdas ----
 
@@ -309,6 +340,7 @@ class Interpreter {
   Interpretation& interpretation_;
   std::vector<Finding>& findings_;
   const Axis axis_;
+  SequenceReading* sequence_ = nullptr;  // in the reading of shares
   struct Noted {
     std::string operation, trusted;
     bool alike = true;

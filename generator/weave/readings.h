@@ -6,8 +6,13 @@
 
 #include "generator/model/family_model.h"
 #include "generator/source/diagnostic.h"
+#include "generator/weave/sequence.h"
 
 namespace modgen {
+
+/// Reads the entries of `plans` for sequence parallelism, given the calls of tensor parallelism. Sets which lists of
+/// each entry can run on shares, or why none can. Returns the calls of all entries that can.
+SequenceText read_shares(const FamilyModel& family, const Interpretation& woven, std::vector<EntryPlan>& plans);
 
 /// Checks that what each entry of `family` computes for a row of the batch does not depend on which other rows the
 /// batch has, except through functions of the contract that are made for that, and that losses and counts are sums over

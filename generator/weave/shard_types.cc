@@ -110,6 +110,10 @@ const Value* find_variant(const Value& value) {
   });
 }
 
+const Value* find_inside(const Value& value) {
+  return first_part(value, [](const Value& part) { return part.is_inside; });
+}
+
 std::string product_text(const Count& count) {
   const Count::Term* product = count.product();
   return product ? to_text(*product) : std::string();
@@ -174,18 +178,23 @@ namespace {
 
 /// The words of a reading for those of the tp axis.
 struct Words {
-  std::string_view on_tp, of_rows, of_positions;
+  std::string_view on_tp, of_rows, of_positions, of_shares;
 };
 constexpr Words kWords[] = {
-    {"full on every tp rank", "the same for all rows of the batch", "the same for all positions"},
-    {"the same on every tp rank", "the same for all rows of the batch", "the same for all positions"},
-    {"partial sums over tp", "sums over a rank's rows of the batch", "sums over a forward's positions"},
-    {"partial sum over tp", "sum over a rank's rows of the batch", "sum over a forward's positions"},
-    {"the sum over tp", "the sum over all ranks", "the sum over all forwards"},
-    {"split over tp", "split by the rows of the batch", "split by the positions of the sequence"},
-    {"each rank sees only its slice", "each rank sees only its rows", "a forward with a cache sees only its positions"},
-    {"a tp-local count", "a number of a rank's rows", "a number of a forward's positions"},
-    {"tp-local counts", "numbers of a rank's rows", "numbers of a forward's positions"},
+    {"full on every tp rank", "the same for all rows of the batch", "the same for all positions", "whole"},
+    {"the same on every tp rank", "the same for all rows of the batch", "the same for all positions", "whole"},
+    {"partial sums over tp", "sums over a rank's rows of the batch", "sums over a forward's positions",
+     "sums over a rank's positions"},
+    {"partial sum over tp", "sum over a rank's rows of the batch", "sum over a forward's positions",
+     "sum over a rank's positions"},
+    {"the sum over tp", "the sum over all ranks", "the sum over all forwards", "the sum over all ranks"},
+    {"split over tp", "split by the rows of the batch", "split by the positions of the sequence", "split by positions"},
+    {"each rank sees only its slice", "each rank sees only its rows", "a forward with a cache sees only its positions",
+     "each rank sees only its positions"},
+    {"a tp-local count", "a number of a rank's rows", "a number of a forward's positions",
+     "a number of a rank's positions"},
+    {"tp-local counts", "numbers of a rank's rows", "numbers of a forward's positions",
+     "numbers of a rank's positions"},
 };
 
 }  // namespace
@@ -193,7 +202,9 @@ constexpr Words kWords[] = {
 std::string to_words(Axis axis, std::string message) {
   if (axis == Axis::tp) return message;
   for (const Words& words : kWords) {
-    const std::string_view with = axis == Axis::rows ? words.of_rows : words.of_positions;
+    const std::string_view with = axis == Axis::rows        ? words.of_rows
+                                  : axis == Axis::positions ? words.of_positions
+                                                            : words.of_shares;
     for (size_t at = 0; (at = message.find(words.on_tp, at)) != std::string::npos; at += with.size())
       message.replace(at, words.on_tp.size(), with);
   }
@@ -274,6 +285,7 @@ Value join(const Value& one, const Value& other) {
   const auto anything = [&] {
     Value value = make_invariant("", true);
     value.gradient = one.carries_gradient() || other.carries_gradient();
+    value.is_inside = find_inside(one) || find_inside(other);
     value.storage = merged(get_storage(one), get_storage(other));
     return value;
   };
@@ -294,6 +306,10 @@ Value join(const Value& one, const Value& other) {
       }
       result.gradient = one.gradient || other.gradient;
       result.may_be_one |= other.may_be_one;
+      if (one.is_gathered != other.is_gathered) return mismatch();
+      result.is_inside |= other.is_inside;
+      result.is_fixed &= other.is_fixed;
+      result.parameters.insert(other.parameters.begin(), other.parameters.end());
       if (one.rank != other.rank) result.rank.reset();
       if (one.outer != other.outer) return mismatch();
       if (one.sizes != other.sizes) result.sizes = common_sizes(one.sizes, other.sizes);
@@ -312,6 +328,7 @@ Value join(const Value& one, const Value& other) {
     }
     case Kind::number:
       if (one.count.is_share != other.count.is_share || one.outer != other.outer) return mismatch();
+      result.sizes_read.insert(other.sizes_read.begin(), other.sizes_read.end());
       result.counts.insert(other.counts.begin(), other.counts.end());
       return result;
     case Kind::tuple:
@@ -325,6 +342,7 @@ Value join(const Value& one, const Value& other) {
       return result;
     case Kind::object:
       result.gradient |= other.gradient;
+      result.is_inside |= other.is_inside;
       result.is_built |= other.is_built;
       for (const auto& [name, member] : other.members) result.members.try_emplace(name, member);
       for (auto member = result.members.begin(); member != result.members.end();) {

@@ -19,9 +19,9 @@ namespace modgen {
 struct ModuleNode;
 
 /// The division that one reading of a method is about: among tensor-parallel ranks as annotations say, the rows of the
-/// batch among data-parallel ranks, or the positions of a sequence among the forwards of a generation, which a cache
-/// joins.
-enum class Axis : uint8_t { tp, rows, positions };
+/// batch among data-parallel ranks, the positions of a sequence among the forwards of a generation, which a cache
+/// joins, or the positions between layers among tensor-parallel ranks.
+enum class Axis : uint8_t { tp, rows, positions, sequence };
 
 struct ShardType {
   enum class Kind {
@@ -106,6 +106,12 @@ struct Value {
   // are split by positions it is the batch. Not known if the split part is the outermost.
   Count outer;
   bool may_be_one = false;  // the split dimension has size 1 instead if the value is the same for all rows or positions
+  // In the reading of positions between layers:
+  bool is_inside = false;            // differs between tp ranks, or its gradient does: inside split computations
+  bool is_gathered = false;          // has the positions of all ranks, rank after rank, along the split dimension
+  bool is_fixed = false;             // computed from parameters, buffers and constants alone
+  std::set<std::string> parameters;  // the parameters from which it is computed, if it is_fixed
+  std::set<const Expr*> sizes_read;  // numbers: the sizes of split values from which it is computed
   // Other kinds.
   std::vector<Value> elements;
   std::map<std::string, Value> members;
@@ -140,6 +146,9 @@ inline ShardType sharded(int64_t dim, std::vector<std::string> parts = {}) {
 const Value* find_unknown(const Value& value);
 /// The first part of `value` that is known not to be the same on every rank; null if there is none.
 const Value* find_variant(const Value& value);
+
+/// The first part of `value` that is inside split computations; null if there is none.
+const Value* find_inside(const Value& value);
 
 /// The factors of a number that is a product, as text; empty if they are not known.
 std::string product_text(const Count& count);

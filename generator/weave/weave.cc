@@ -9,6 +9,7 @@
 #include "generator/weave/module_tree.h"
 #include "generator/weave/partition.h"
 #include "generator/weave/plan.h"
+#include "generator/weave/readings.h"
 #include "generator/weave/units.h"
 
 namespace modgen {
@@ -117,6 +118,36 @@ void share(EntryPlan& plan, const std::set<std::string>& counts) {
     if (rule.otherwise.empty() && counts.contains(rule.field)) rule.otherwise = "shared";
 }
 
+/// Sets the rows for sequence parallelism that all entries which hold `owner` as a member have for it.
+void derive_sequence(const FamilyModel& family, const std::vector<Tree>& trees, const Class& owner, EntryPlan& plan) {
+  std::optional<EntryPlan> common;
+  const auto under = [](const std::vector<std::string>& names, const std::string& path) {
+    std::vector<std::string> found;
+    for (const std::string& name : names)
+      if (name.starts_with(path + ".")) found.push_back(name.substr(path.size() + 1));
+    return found;
+  };
+  const auto keep = [](std::vector<std::string>& names, const std::vector<std::string>& others) {
+    std::erase_if(names, [&](const std::string& name) { return std::ranges::find(others, name) == others.end(); });
+  };
+  for (const Tree& tree : trees) {
+    if (!tree.is_entry) continue;
+    const auto entry = std::ranges::find(family.plans, tree.root->type->holder, &EntryPlan::entry);
+    for (const auto& child : tree.root->children) {
+      if (child->type != &owner || entry == family.plans.end() || entry->sequence.empty()) continue;
+      EntryPlan rows;
+      rows.sequence = under(entry->sequence, child->path);
+      rows.partial_in_sequence = under(entry->partial_in_sequence, child->path);
+      if (!common) common = rows;
+      keep(common->sequence, rows.sequence);
+      keep(common->partial_in_sequence, rows.partial_in_sequence);
+    }
+  }
+  if (!common) return;
+  plan.sequence = common->sequence;
+  plan.partial_in_sequence = common->partial_in_sequence;
+}
+
 /// The plans of the family's classes that entries hold as members. Entries state most of their rows through them.
 std::vector<EntryPlan> derive_member_plans(const FamilyModel& family, const std::vector<Tree>& trees) {
   std::set<const Class*> held;
@@ -129,6 +160,7 @@ std::vector<EntryPlan> derive_member_plans(const FamilyModel& family, const std:
   for (const Tree& tree : trees)
     if (held.contains(tree.root->type)) {
       plans.push_back(derive_plan(family, *tree.root, reported));
+      derive_sequence(family, trees, *tree.root->type, plans.back());
       for (const EntryPlan& entry : family.plans) share(plans.back(), entry.proof.shared_counts);
     }
   return plans;
@@ -196,9 +228,10 @@ std::vector<Finding> weave(FamilyModel& family) {
   const bool failed =
       std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.is_error; });
   if (failed) return findings;
+  const SequenceText sequence = read_shares(family, run.interpretation, plans);
   family.plans = std::move(plans);
   family.member_plans = derive_member_plans(family, trees);
-  insert_calls(family, run.interpretation, findings);
+  insert_calls(family, run.interpretation, sequence, findings);
   add_field_visitors(family);
   return findings;
 }

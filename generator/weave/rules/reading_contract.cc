@@ -8,7 +8,9 @@ namespace {
 /// The dimension of `shape` that the reading splits.
 std::optional<int64_t> split_dimension(Axis axis, std::string_view shape) {
   for (size_t i = 0; i < shape.size(); ++i)
-    if (shape[i] == 'n' || shape[i] == (axis == Axis::rows ? 'b' : 's')) return static_cast<int64_t>(i);
+    if (shape[i] == 'n' || shape[i] == (axis == Axis::rows ? 'b' : 's') ||
+        (axis == Axis::sequence && shape[i] == 't'))
+      return static_cast<int64_t>(i);
   return std::nullopt;
 }
 
@@ -36,7 +38,7 @@ bool has_shape(Operation& op, size_t i, std::string_view shape) {
   if (is_partial(value)) {
     op.reject(quoted(op) + " of a partial sum over tp");
   } else if (is_split(value)) {
-    const bool is_inner = split && value.outer.is_known() && !(op.axis == Axis::positions && shape[*split] == 'n');
+    const bool is_inner = split && value.outer.is_known() && !(op.axis != Axis::rows && shape[*split] == 'n');
     const bool fits = split && !is_inner && value.type.dim == *split && (!value.rank || value.rank == rank);
     if (!fits && op.axis == Axis::positions && shape.find('t') != std::string_view::npos)
       op.reject(quoted(op) + " reads all positions, of a value that is " + describe(value));

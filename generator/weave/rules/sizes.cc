@@ -299,6 +299,7 @@ void give_sizes(const Operation& op, const std::vector<Value>& given, Value& res
   if (is_element && !given.empty() && !is_tensor(given[0])) return;
   std::optional<List> sizes =
       is_tensor(result) || !result.elements.empty() ? find_sizes(op, given, result) : std::nullopt;
+  if (sizes && is_tensor(result) && !result.rank && is_full(result)) result.rank = static_cast<int64_t>(sizes->size());
   set_sizes(result, sizes ? Sizes(std::move(*sizes)) : Sizes());
 }
 

@@ -1,0 +1,122 @@
+// What sequence parallelism needs in the woven text. Between layers each tp rank has a part of the positions, a
+// *share*. A reading of each entry finds where shares become values that have all positions, and the other way around
+// (interpret_shares.cc); insert_calls.cc writes the calls.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "generator/weave/interpret.h"
+
+namespace modgen {
+
+/// A call of sequence parallelism.
+struct SequenceCall {
+  enum class Kind : uint8_t {
+    none,
+    enter,       // a share enters split computations
+    shared,      // a value that has all positions enters split computations
+    exit,        // a sum over tp becomes a share
+    reduce,      // a sum over tp keeps all positions
+    part,        // a value that has all positions becomes a share
+    whole,       // a share becomes a value that has all positions
+    positions,   // dropout of a share
+    whole_size,  // the number of all positions, from that of a share
+  };
+  /// The dimension of positions that the calls take if none is written: the one before the features.
+  static constexpr int64_t kBeforeFeatures = -2;
+  Kind kind = Kind::none;
+  int64_t dim = kBeforeFeatures;
+  bool operator==(const SequenceCall&) const = default;
+};
+
+/// A place in the text where a call of sequence parallelism may stand. An expression can have one of each kind.
+struct SequencePlace {
+  enum class Kind : uint8_t { enter, sum, operand, dropout, size };
+  const Expr* expr = nullptr;
+  bool on_shards = false;  // in the method's overload for split values
+  Kind kind = Kind::operand;
+  auto operator<=>(const SequencePlace&) const = default;
+};
+
+/// The calls of sequence parallelism in a family's text, which all entries share.
+struct SequenceText {
+  std::map<SequencePlace, SequenceCall> calls;  // by place; never iterated
+  // Methods that loop over a list of layers whose values are shares: the statement before which a value that the loop
+  // carries has all positions again.
+  std::map<const Function*, size_t> loops;
+
+  /// The call at `place`; none if the reading did not reach it.
+  SequenceCall at(const SequencePlace& place) const {
+    const auto found = calls.find(place);
+    return found == calls.end() ? SequenceCall() : found->second;
+  }
+};
+
+/// The reading of one entry.
+class SequenceReading {
+ public:
+  SequenceReading(const Interpretation& woven, SequenceText& text) : woven_(woven), text_(text) {}
+
+  const MethodFindings* find(const Function* function) const {
+    const auto found = woven_.find(function);
+    return found == woven_.end() ? nullptr : &found->second;
+  }
+  /// The calls of tensor parallelism at `expr`, the outermost first.
+  std::vector<const Placement*> placements(const Function* function, bool on_shards, const Expr& expr) const;
+
+  /// Writes `call` at `place`. False if another run of the same text needs another call there.
+  bool write(const SequencePlace& place, const SequenceCall& call);
+  /// A number that is read at `place`: the places of the sizes of shares from which it is computed, and whether it has
+  /// to count all positions.
+  void read_number(const SequencePlace& place, std::set<const Expr*> sizes, bool is_whole) {
+    numbers_.push_back({place, std::move(sizes), is_whole});
+  }
+  /// Records that `size` was read of a value that is no share.
+  void read_full_size(const Expr* size) { numbers_.push_back({{size, false, SequencePlace::Kind::size}, {}, false}); }
+  /// Records that the gradients of `parameters` are sums over a rank's positions (`is_partial`), or the same on all
+  /// ranks. Returns the parameter that is used in both ways; empty if there is none.
+  std::string use_parameters(const std::set<std::string>& parameters, bool is_partial);
+  /// Records a list of layers, which `function` loops over.
+  void add_loop(const Function* function, std::string list, size_t end);
+
+  /// Decides where numbers are converted. Returns the expression of a number that needs two texts; null if there is
+  /// none.
+  const Expr* place_numbers();
+  /// Forgets what was written since `before`.
+  struct Mark {
+    size_t calls = 0, loops = 0, numbers = 0, wholes = 0;
+    std::map<std::string, bool> parameters = {};
+  };
+  Mark mark() const { return {added_.size(), added_loops_.size(), numbers_.size(), wholes_, parameters_}; }
+  void undo(const Mark& before);
+  /// The number of values that became whole for lack of a rule for shares.
+  size_t wholes() const { return wholes_; }
+  void count_whole() { ++wholes_; }
+
+  std::optional<Count> positions;  // the number of all positions, while layers run
+  std::vector<std::string> lists;  // lists of layers that were run
+  /// The parameters whose gradients are sums over a rank's positions, and those that layers of theirs may lack.
+  std::set<std::string> partial_parameters() const;
+
+ private:
+  struct Number {
+    SequencePlace place;
+    std::set<const Expr*> sizes;
+    bool is_whole = false;
+  };
+  const Interpretation& woven_;
+  SequenceText& text_;
+  std::vector<SequencePlace> added_;
+  std::vector<const Function*> added_loops_;
+  std::vector<Number> numbers_;
+  std::map<std::string, bool> parameters_;  // whether their gradients are partial
+  size_t wholes_ = 0;
+};
+
+}  // namespace modgen
