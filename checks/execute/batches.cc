@@ -9,7 +9,7 @@
 namespace modular::execute {
 namespace {
 
-constexpr int64_t kSamples = 4, kSeq = 12, kTargetSeq = 10;
+constexpr int64_t kSamples = 4, kSeq = 12, kTargetSeq = 8;
 
 /// The integer field with this name, or, of the nested configs, the first one.
 int64_t find_integer(const ConfigIntegers& integers, const std::string& name, int64_t otherwise) {

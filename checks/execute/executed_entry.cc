@@ -16,6 +16,11 @@ std::vector<Division> divisions(const Entry& entry, ExecutedModel& model, bool w
   std::vector<std::vector<Division>> axes(1);
   for (const int64_t tp : {2, 4})
     if (model.supports(tp)) axes[0].push_back({.grid = {.tp = tp}});
+  std::vector<Division> plain;
+  if (!entry.plan->sequence.empty()) {
+    plain = axes[0];
+    for (Division& division : axes[0]) division.grid.sequence = true;
+  }
   axes.push_back({{.grid = {.dp = 2}}});
   if (!compares_rows) axes.push_back({{.micro_batches = 2}});
   std::vector<Division> stages;
@@ -27,7 +32,7 @@ std::vector<Division> divisions(const Entry& entry, ExecutedModel& model, bool w
   }
   axes.push_back(std::move(stages));
 
-  std::vector<Division> all;
+  std::vector<Division> all = std::move(plain);
   for (const auto& axis : axes) all.insert(all.end(), axis.begin(), axis.end());
   if (!with_products) return all;
   for (size_t first = 0; first < axes.size(); ++first)

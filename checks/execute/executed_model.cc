@@ -81,8 +81,14 @@ Tensor slice(const ModelParameter& parameter, const Tensor& full, int64_t tp, in
 }
 
 /// The gradient of a rank's part of a parameter, of which several ranks may hold the same slices: their gradients are
-/// summed. `own` has the gradient on each tensor-parallel rank.
-Tensor joint_gradient(const ModelParameter& parameter, const std::vector<Tensor>& own, size_t tp_rank) {
+/// summed. So are those of parameters of which each rank has the gradient of its positions. `own` has the gradient on
+/// each tensor-parallel rank.
+Tensor joint_gradient(const ModelParameter& parameter, const std::vector<Tensor>& own, size_t tp_rank, bool sequence) {
+  if (sequence && parameter.partial_in_sequence) {
+    Tensor sum;
+    for (const Tensor& gradient : own) add_to(sum, gradient);
+    return sum;
+  }
   if (own.size() == 1 || !parameter.tensor_split || !own[tp_rank].defined()) return own[tp_rank];
   const auto tp = static_cast<int64_t>(own.size());
   Tensor sum = own[tp_rank].clone();
@@ -163,7 +169,7 @@ bool split_over(ParameterTable& table, const Entry& entry, const AnyConfig& conf
 std::string Division::name() const {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : " x ") + part; };
-  if (grid.tp > 1) add("tp " + std::to_string(grid.tp));
+  if (grid.tp > 1) add("tp " + std::to_string(grid.tp) + (grid.sequence ? " with parts of the positions" : ""));
   if (grid.dp > 1) add("dp " + std::to_string(grid.dp));
   if (micro_batches > 1) add(std::to_string(micro_batches) + " micro-batches");
   if (!cuts.empty()) {
@@ -299,7 +305,7 @@ std::string ExecutedModel::difference(const Division& division, const std::vecto
       text = describe_difference(
           "the gradient of " + parameters[i].name + rank,
           slice(parameters[i], alone_.gradients[i], division.grid.tp, static_cast<int64_t>(tp_rank)),
-          joint_gradient(parameters[i], gradients[i], tp_rank));
+          joint_gradient(parameters[i], gradients[i], tp_rank, division.grid.sequence));
     if (!text.empty()) return text;
   }
   return "";

@@ -183,6 +183,45 @@ class SimulatedTensorParallel final : public tp::TensorParallel {
   }
 };
 
+Tensor gather_positions(const Tensor& share, int64_t dim) {
+  return at::cat(tp_seat.meet("the gather of positions", share), dim);
+}
+Tensor take_positions(const Tensor& all, int64_t dim) {
+  const int64_t share = all.size(dim) / tp_seat.group->size();
+  return all.narrow(dim, tp_seat.rank * share, share).clone();
+}
+Tensor sum_positions(const Tensor& partial, int64_t dim) {
+  return take_positions(tp_seat.sum("the sum of positions", partial), dim);
+}
+
+/// Applies one of the functions above, and another one to the gradient.
+template <auto forwards, auto backwards>
+struct OfPositions : torch::autograd::Function<OfPositions<forwards, backwards>> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, int64_t dim) {
+    context->saved_data["dim"] = dim = c10::maybe_wrap_dim(dim, x.dim());
+    return forwards(x.detach(), dim);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {backwards(gradients[0], context->saved_data["dim"].toInt()), Tensor()};
+  }
+};
+
+class SimulatedSequenceParallel final : public tp::SequenceParallel {
+ public:
+  Tensor part(const Tensor& x, int64_t dim) override {
+    return OfPositions<take_positions, gather_positions>::apply(x, dim);
+  }
+  Tensor whole(const Tensor& share, int64_t dim) override {
+    return OfPositions<gather_positions, take_positions>::apply(share, dim);
+  }
+  Tensor enter(const Tensor& share, int64_t dim) override {
+    return OfPositions<gather_positions, sum_positions>::apply(share, dim);
+  }
+  Tensor exit(const Tensor& partial, int64_t dim) override {
+    return OfPositions<sum_positions, gather_positions>::apply(partial, dim);
+  }
+};
+
 struct GatherRows : torch::autograd::Function<GatherRows> {
   static Tensor forward(AutogradContext* context, const Tensor& rows) {
     context->saved_data["size"] = rows.size(0);
@@ -227,6 +266,7 @@ class SimulatedDataParallel final : public dp::DataParallel {
 
 void on_simulated_ranks(const Grid& grid, const std::function<void(int64_t tp_rank, int64_t dp_rank)>& body) {
   SimulatedTensorParallel tensor_parallel;
+  SimulatedSequenceParallel sequence_parallel;
   SimulatedDataParallel data_parallel;
   SimulatedObjective objective;
   std::deque<Meeting> tp_groups, dp_groups;
@@ -234,6 +274,7 @@ void on_simulated_ranks(const Grid& grid, const std::function<void(int64_t tp_ra
   for (int64_t tp_rank = 0; tp_rank < grid.tp; ++tp_rank) dp_groups.emplace_back(grid.dp);
   Parallel parallel = bound;
   if (grid.tp > 1) parallel.tp = &tensor_parallel;
+  if (grid.sequence) parallel.sequence = &sequence_parallel;
   if (grid.dp > 1) parallel.dp = &data_parallel, parallel.sentences = &objective;
   std::mutex order;
   std::exception_ptr first;

@@ -7,9 +7,10 @@
 
 namespace modular::execute {
 
-/// Numbers of ranks along the two axes.
+/// Numbers of ranks along the two axes, and whether tensor-parallel ranks have parts of the positions between layers.
 struct Grid {
   int64_t tp = 1, dp = 1;
+  bool sequence = false;
 };
 
 /// Runs `body(tp_rank, dp_rank)` on all ranks of `grid` at once, each bound to its interfaces. Throws what the first
