@@ -173,7 +173,7 @@ class BambaAttentionImpl : public Module {
         attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
         prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -221,7 +221,7 @@ class BambaRMSNormGatedImpl : public Module {
         eps(config.rms_norm_eps) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& gate) {
-    return gated_rms_norm(hidden_states, gate, weight, n_groups, eps);
+    return gated_rms_norm(tp::part(hidden_states), gate, weight, n_groups, eps);
   }
 
   void reset_parameters() override { init::ones_(weight); }
@@ -248,7 +248,7 @@ class BambaConv1dImpl : public Module {
     if (config.mamba_conv_bias) bias = register_parameter("bias", torch::empty({weight.size(0)}));
   }
 
-  Tensor forward(const Tensor& x) { return activation(hidden_act, causal_conv1d(x, weight, bias)); }
+  Tensor forward(const Tensor& x) { return activation(hidden_act, causal_conv1d(tp::whole(x), weight, bias)); }
 
   void reset_parameters() override {
     init::normal_(weight, 0.0, initializer_range);
@@ -287,9 +287,9 @@ class BambaMixerImpl : public Module {
             register_module("out_proj", linear(num_heads * head_dim, config.hidden_size, config.mamba_proj_bias))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& padding) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     const int64_t inner = num_heads * head_dim, shared = n_groups * state_size;
-    const auto projected = in_proj(without_padding(hidden_states, padding))
+    const auto projected = in_proj(without_padding(hidden_states, tp::part(padding, 1)))
                                .split_with_sizes({inner, inner + shared + shared, num_heads}, -1);
     const auto convolved = without_padding(conv1d(projected[1]), padding).split_with_sizes({inner, shared, shared}, -1);
     const Tensor x = convolved[0].view({batch, seq, num_heads, head_dim});
@@ -298,7 +298,7 @@ class BambaMixerImpl : public Module {
     const auto& limit = *config.time_step_limit;
     const Tensor step = at::softplus(projected[2] + dt_bias).clamp(limit[0], limit[1]);
     const Tensor A = -at::exp(A_log.to(at::kFloat));
-    const Tensor scanned = state_space_duality(x, step, A, B, C, D, config.mamba_chunk_size).flatten(2);
+    const Tensor scanned = state_space_duality(x, tp::whole(step), A, B, C, D, config.mamba_chunk_size).flatten(2);
     return out_proj(norm(scanned, projected[0]).to(hidden_states.scalar_type()));
   }
 
@@ -384,13 +384,13 @@ class BambaModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch.input_ids)) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const AttentionMask mask = attention_mask(batch);
     for (auto& layer : pp::local(layers))
       hidden_states = layer(hidden_states, rotary_embeddings, mask, batch.attention_mask);
     if (!pp::is_last()) return hidden_states;
-    return final_layernorm(hidden_states);
+    return final_layernorm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -413,7 +413,7 @@ class BambaForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::shared(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &BambaForCausalLMImpl::forward_unit, batch); }
 
@@ -463,6 +463,12 @@ inline const Plan bamba_for_causal_lm_plan = {
             {"intermediate_size", "tp"},
         },
     .rates = {"model.layers.*.mamba.A_log"},
+    .sequence = {"model.layers"},
+    .partial_in_sequence = {"model.layers.*.self_attn.o_proj.bias", "model.layers.*.feed_forward.down_proj.bias",
+                            "model.layers.*.input_layernorm.weight", "model.layers.*.pre_ff_layernorm.weight",
+                            "model.layers.*.mamba.in_proj.weight", "model.layers.*.mamba.in_proj.bias",
+                            "model.layers.*.mamba.dt_bias", "model.layers.*.mamba.norm.weight",
+                            "model.layers.*.mamba.out_proj.weight", "model.layers.*.mamba.out_proj.bias"},
 };
 
 inline const bool bamba_for_causal_lm_registered = register_entry<BambaForCausalLM, BambaConfig>(

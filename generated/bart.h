@@ -102,7 +102,7 @@ class BartAttentionImpl : public Module {
         dropout(register_module("dropout", nn::Dropout(config.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
     const Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -140,13 +140,14 @@ class BartEncoderLayerImpl : public Module {
         final_dropout(register_module("final_dropout", nn::Dropout(config.dropout))) {}
 
   Tensor attend(const Tensor& hidden_states, const AttentionMask& mask) {
-    return self_attn_layer_norm(hidden_states + dropout(self_attn(hidden_states, mask)));
+    return self_attn_layer_norm(hidden_states +
+                                tp::dropout(dropout, self_attn(hidden_states, mask), tp::Cut::positions));
   }
 
   Tensor feed_forward(const Tensor& hidden_states) {
     const Tensor features =
         tp::dropout(activation_dropout, activation(activation_function, fc1(tp::enter(hidden_states))));
-    return final_layer_norm(hidden_states + final_dropout(tp::exit(fc2, features)));
+    return final_layer_norm(hidden_states + tp::dropout(final_dropout, tp::exit(fc2, features), tp::Cut::positions));
   }
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
@@ -217,10 +218,11 @@ class BartCrossAttentionImpl : public Module {
 
   /// `hidden_states` [batch, seq, hidden] attend to `states` [batch, other_seq, hidden].
   Tensor forward(const Tensor& hidden_states, const Tensor& states, const Tensor& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1), other_seq = states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1)),
+                  other_seq = states.size(1);
     const Tensor query =
         q_proj(tp::enter(hidden_states)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    auto states_tp = tp::enter(states);
+    auto states_tp = tp::shared(states);
     const Tensor key = k_proj(states_tp).view({batch, other_seq, tp::local(num_heads), head_dim}).transpose(1, 2);
     const Tensor value = v_proj(states_tp).view({batch, other_seq, tp::local(num_heads), head_dim}).transpose(1, 2);
     return tp::exit(out_proj, tp::attention(query, key, value, mask, scaling, dropout));
@@ -259,13 +261,14 @@ class BartDecoderLayerImpl : public Module {
         encoder_attn_dropout(register_module("encoder_attn_dropout", nn::Dropout(config.dropout))) {}
 
   Tensor attend(const Tensor& hidden_states, const AttentionMask& mask) {
-    return self_attn_layer_norm(hidden_states + dropout(self_attn(hidden_states, mask)));
+    return self_attn_layer_norm(hidden_states +
+                                tp::dropout(dropout, self_attn(hidden_states, mask), tp::Cut::positions));
   }
 
   Tensor feed_forward(const Tensor& hidden_states) {
     const Tensor features =
         tp::dropout(activation_dropout, activation(activation_function, fc1(tp::enter(hidden_states))));
-    return final_layer_norm(hidden_states + final_dropout(tp::exit(fc2, features)));
+    return final_layer_norm(hidden_states + tp::dropout(final_dropout, tp::exit(fc2, features), tp::Cut::positions));
   }
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask, const Tensor& encoder_states,
@@ -276,7 +279,8 @@ class BartDecoderLayerImpl : public Module {
   Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask, const Tensor& encoder_states,
                       const Tensor& encoder_mask) {
     const Tensor attended = attend(hidden_states, mask);
-    const Tensor read = encoder_attn_dropout(encoder_attn(attended, encoder_states, encoder_mask));
+    const Tensor read =
+        tp::dropout(encoder_attn_dropout, encoder_attn(attended, encoder_states, encoder_mask), tp::Cut::positions);
     return feed_forward(encoder_attn_layer_norm(attended + read));
   }
 
@@ -340,10 +344,12 @@ class BartModelImpl : public Module {
   Tensor encode(const Batch& batch) {
     const AttentionMask mask = bidirectional_mask(batch);
     Tensor hidden_states =
-        pp::is_first() ? encoder->add_positions(tp::embedding(shared, batch.input_ids) * embed_scale, batch.input_ids)
-                       : pp::received();
+        pp::is_first()
+            ? tp::part(encoder->add_positions(tp::embedding(shared, batch.input_ids) * embed_scale, batch.input_ids))
+            : pp::received();
     for (auto& each : pp::local(encoder->layers)) hidden_states = each(hidden_states, mask);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 
   /// The decoder's output for `decoder_input_ids` [batch, target_seq].
@@ -352,13 +358,14 @@ class BartModelImpl : public Module {
     if (!pp::second_stack(encoder_states)) return encoder_states;
     const Tensor encoder_mask = key_mask(batch);
     const AttentionMask mask = causal_mask(batch.decoder_attention_mask, /*window=*/0);
-    Tensor hidden_states =
-        pp::is_first()
-            ? decoder->add_positions(tp::embedding(shared, decoder_input_ids) * embed_scale, decoder_input_ids)
-            : pp::received();
+    Tensor hidden_states = pp::is_first()
+                               ? tp::part(decoder->add_positions(tp::embedding(shared, decoder_input_ids) * embed_scale,
+                                                                 decoder_input_ids))
+                               : pp::received();
     for (auto& each : pp::local(decoder->layers))
       hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
@@ -444,7 +451,7 @@ class BartForConditionalGenerationImpl : public Module {
     if (!decoder_input_ids.defined()) decoder_input_ids = shift_right(batch.labels, config);
     Tensor hidden_states = model(batch, decoder_input_ids);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    return tp::cross_entropy_outputs(lm_head(tp::enter(hidden_states)) + final_logits_bias, batch, same_labels);
+    return tp::cross_entropy_outputs(lm_head(tp::shared(hidden_states)) + final_logits_bias, batch, same_labels);
   }
 
   void reset_parameters() override {
@@ -511,6 +518,16 @@ inline const Plan bart_model_plan = {
             {"decoder_attention_heads", "tp"},
             {"decoder_ffn_dim", "tp"},
         },
+    .sequence = {"encoder.layers", "decoder.layers"},
+    .partial_in_sequence = {"encoder.layers.*.self_attn.out_proj.bias", "encoder.layers.*.self_attn_layer_norm.weight",
+                            "encoder.layers.*.self_attn_layer_norm.bias", "encoder.layers.*.fc2.bias",
+                            "encoder.layers.*.final_layer_norm.weight", "encoder.layers.*.final_layer_norm.bias",
+                            "decoder.layers.*.self_attn.out_proj.bias", "decoder.layers.*.self_attn_layer_norm.weight",
+                            "decoder.layers.*.self_attn_layer_norm.bias", "decoder.layers.*.fc2.bias",
+                            "decoder.layers.*.final_layer_norm.weight", "decoder.layers.*.final_layer_norm.bias",
+                            "decoder.layers.*.encoder_attn.out_proj.bias",
+                            "decoder.layers.*.encoder_attn_layer_norm.weight",
+                            "decoder.layers.*.encoder_attn_layer_norm.bias"},
 };
 
 // The parallel plan of BartForSequenceClassification.

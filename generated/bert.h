@@ -144,7 +144,7 @@ class BertSelfOutputImpl : public Module {
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
+    return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -198,7 +198,7 @@ class BertOutputImpl : public Module {
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
+    return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -269,10 +269,11 @@ class BertModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 
   BertEmbeddings embeddings;
@@ -304,10 +305,11 @@ class BertForSentenceEmbeddingImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 };
 TORCH_MODULE(BertForSentenceEmbedding);
@@ -344,10 +346,11 @@ class BertForSentencePairClassificationImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 };
 TORCH_MODULE(BertForSentencePairClassification);
@@ -381,7 +384,7 @@ class BertLMPredictionHeadImpl : public Module {
     if (config.tie_word_embeddings) tie_parameter(*decoder, decoder->bias, bias);
   }
 
-  Tensor forward(const Tensor& hidden_states) { return decoder(tp::enter(transform(hidden_states))); }
+  Tensor forward(const Tensor& hidden_states) { return decoder(tp::shared(transform(hidden_states))); }
 
   void reset_parameters() override {
     if (!config.tie_word_embeddings)
@@ -523,6 +526,11 @@ inline const Plan bert_model_plan = {
             {"hidden_size", "tp"},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"encoder.layer"},
+    .partial_in_sequence = {"encoder.layer.*.attention.output.dense.bias",
+                            "encoder.layer.*.attention.output.LayerNorm.weight",
+                            "encoder.layer.*.attention.output.LayerNorm.bias", "encoder.layer.*.output.dense.bias",
+                            "encoder.layer.*.output.LayerNorm.weight", "encoder.layer.*.output.LayerNorm.bias"},
 };
 
 inline const bool bert_for_sentence_embedding_registered = register_entry<BertForSentenceEmbedding, BertConfig>(

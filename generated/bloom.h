@@ -69,14 +69,16 @@ class BloomAttentionImpl : public Module {
         hidden_dropout(register_module("hidden_dropout", nn::Dropout(config.hidden_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& biases) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     const Tensor heads = query_key_value(tp::enter(hidden_states))
                              .view({batch, seq, tp::local(num_heads), 3 * head_dim})
                              .transpose(1, 2);
     const auto parts = heads.chunk(3, -1);
-    return hidden_dropout(
+    return tp::dropout(
+        hidden_dropout,
         tp::exit(dense, tp::attention_with_biases(parts[0], parts[1], parts[2], biases,
-                                                  1.0 / std::sqrt(static_cast<double>(head_dim)), attention_dropout)));
+                                                  1.0 / std::sqrt(static_cast<double>(head_dim)), attention_dropout)),
+        tp::Cut::positions);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -103,8 +105,10 @@ class BloomMLPImpl : public Module {
         hidden_dropout(register_module("hidden_dropout", nn::Dropout(config.hidden_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    return hidden_dropout(
-        tp::exit(dense_4h_to_h, activation("gelu_pytorch_tanh", dense_h_to_4h(tp::enter(hidden_states)))));
+    return tp::dropout(
+        hidden_dropout,
+        tp::exit(dense_4h_to_h, activation("gelu_pytorch_tanh", dense_h_to_4h(tp::enter(hidden_states)))),
+        tp::Cut::positions);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -171,12 +175,12 @@ class BloomModelImpl : public Module {
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch)) : pp::received();
     const Tensor slopes = tp::alibi_slopes(tp::local(num_heads), batch.input_ids.device());
     const Tensor biases = alibi_mask(batch, slopes, hidden_states.scalar_type());
     for (auto& block : pp::local(h)) hidden_states = block(hidden_states, biases);
     if (!pp::is_last()) return hidden_states;
-    return ln_f(hidden_states);
+    return ln_f(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -205,7 +209,7 @@ class BloomForCausalLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    return tp::cross_entropy_outputs(lm_head(tp::enter(hidden_states)), batch, next_tokens);
+    return tp::cross_entropy_outputs(lm_head(tp::shared(hidden_states)), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -297,6 +301,10 @@ inline const Plan bloom_model_plan = {
             {"vocab_size", "tp", Divides::uneven},
             {"hidden_size", "tp"},
         },
+    .sequence = {"h"},
+    .partial_in_sequence = {"h.*.input_layernorm.weight", "h.*.input_layernorm.bias", "h.*.self_attention.dense.bias",
+                            "h.*.post_attention_layernorm.weight", "h.*.post_attention_layernorm.bias",
+                            "h.*.mlp.dense_4h_to_h.bias"},
 };
 
 // The parallel plan of BloomForCausalLM.

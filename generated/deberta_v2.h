@@ -202,7 +202,7 @@ class DebertaV2SelfAttentionImpl : public Module {
   /// key.
   Tensor forward(const Tensor& hidden_states, const Tensor& positions, const Tensor& row, const Tensor& mirrored,
                  const Tensor& visible) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query_layer = by_head(query_proj(hidden_states_tp)), key_layer = by_head(key_proj(hidden_states_tp));
     const Tensor value_layer = by_head(value_proj(hidden_states_tp));
@@ -214,7 +214,7 @@ class DebertaV2SelfAttentionImpl : public Module {
     }
     const Tensor embedded = dropped(positions, batch);
     Tensor scores;
-    auto embedded_tp = tp::enter(embedded);
+    auto embedded_tp = tp::shared(embedded);
     if (has_c2p) {
       const Tensor keys = rows_by_head(share_att_key ? key_proj(embedded_tp) : pos_key_proj(embedded_tp));
       scores = query_layer.matmul(keys).gather(-1, row.expand({batch, tp::local(num_attention_heads), seq, seq}));
@@ -271,7 +271,7 @@ class DebertaV2SelfOutputImpl : public Module {
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
+    return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -326,7 +326,7 @@ class DebertaV2OutputImpl : public Module {
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
+    return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -416,7 +416,7 @@ class DebertaV2ModelImpl : public Module {
         relative_attention(config.relative_attention) {}
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const int64_t seq = batch.input_ids.size(1);
     const Tensor visible = visible_pairs(batch);
     Tensor positions, row, mirrored;
@@ -428,7 +428,8 @@ class DebertaV2ModelImpl : public Module {
     }
     for (auto& layer : pp::local(encoder->layer))
       hidden_states = layer(hidden_states, positions, row, mirrored, visible);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 
   /// Whether a query sees a key: neither may be padding. [batch or 1, 1, seq, seq]
@@ -477,7 +478,7 @@ class DebertaV2ForSentenceEmbeddingImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const int64_t seq = batch.input_ids.size(1);
     const Tensor visible = visible_pairs(batch);
     Tensor positions, row, mirrored;
@@ -489,7 +490,8 @@ class DebertaV2ForSentenceEmbeddingImpl : public Module {
     }
     for (auto& layer : pp::local(encoder->layer))
       hidden_states = layer(hidden_states, positions, row, mirrored, visible);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 };
 TORCH_MODULE(DebertaV2ForSentenceEmbedding);
@@ -523,7 +525,7 @@ class DebertaV2LMPredictionHeadImpl : public Module {
     if (config.tie_word_embeddings) tie_parameter(*decoder, decoder->bias, bias);
   }
 
-  Tensor forward(const Tensor& hidden_states) { return decoder(tp::enter(transform(hidden_states))); }
+  Tensor forward(const Tensor& hidden_states) { return decoder(tp::shared(transform(hidden_states))); }
 
   void reset_parameters() override {
     if (!config.tie_word_embeddings)
@@ -692,6 +694,11 @@ inline const Plan deberta_v2_model_plan = {
             {"hidden_size", "tp"},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"encoder.layer"},
+    .partial_in_sequence = {"encoder.layer.*.attention.output.dense.bias",
+                            "encoder.layer.*.attention.output.LayerNorm.weight",
+                            "encoder.layer.*.attention.output.LayerNorm.bias", "encoder.layer.*.output.dense.bias",
+                            "encoder.layer.*.output.LayerNorm.weight", "encoder.layer.*.output.LayerNorm.bias"},
 };
 
 inline const bool deberta_v2_for_sentence_embedding_registered =

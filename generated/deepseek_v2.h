@@ -181,7 +181,7 @@ class DeepseekV2ExpertsImpl : public Module {
   /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
   /// `weights` [rows, k].
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
-    return mix_experts(hidden_act, tp::enter(hidden_states), gate_up_proj, down_proj, chosen, tp::enter(weights));
+    return mix_experts(hidden_act, tp::shared(hidden_states), gate_up_proj, down_proj, chosen, tp::shared(weights));
   }
 
   void reset_parameters() override {
@@ -258,7 +258,7 @@ class DeepseekV2MoeImpl : public Module {
             "shared_experts", DeepseekV2MLP(config, config.n_shared_experts * config.moe_intermediate_size))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    return inherited_forward(hidden_states) + shared_experts(hidden_states);
+    return inherited_forward(tp::whole(hidden_states)) + shared_experts(hidden_states);
   }
 
   DeepseekV2TopkRouter gate;
@@ -317,19 +317,20 @@ class DeepseekV2AttentionImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    const auto query = queries(hidden_states)
-                           .view({batch, seq, tp::local(num_heads), qk_nope_head_dim + qk_rope_head_dim})
-                           .transpose(1, 2)
-                           .split_with_sizes({qk_nope_head_dim, qk_rope_head_dim}, -1);
+    const auto query =
+        queries(hidden_states)
+            .view({batch, tp::whole_size(seq), tp::local(num_heads), qk_nope_head_dim + qk_rope_head_dim})
+            .transpose(1, 2)
+            .split_with_sizes({qk_nope_head_dim, qk_rope_head_dim}, -1);
     const auto latent = kv_a_proj_with_mqa(hidden_states).split_with_sizes({kv_lora_rank, qk_rope_head_dim}, -1);
     const auto key_value = kv_b_proj(tp::enter(kv_a_layernorm(latent[0])))
-                               .view({batch, seq, tp::local(num_heads), qk_nope_head_dim + v_head_dim})
+                               .view({batch, tp::whole_size(seq), tp::local(num_heads), qk_nope_head_dim + v_head_dim})
                                .transpose(1, 2)
                                .split_with_sizes({qk_nope_head_dim, v_head_dim}, -1);
     // All heads share the features with RoPE.
     const Tensor rotated_key =
-        tp::enter(apply_rope(latent[1].view({batch, 1, seq, qk_rope_head_dim}), rotary_embeddings))
-            .expand({batch, tp::local(num_heads), seq, qk_rope_head_dim});
+        tp::shared(apply_rope(tp::whole(latent[1].view({batch, 1, seq, qk_rope_head_dim})), rotary_embeddings))
+            .expand({batch, tp::local(num_heads), tp::whole_size(seq), qk_rope_head_dim});
     return tp::exit(o_proj, tp::attention(at::cat({query[0], apply_rope(query[1], rotary_embeddings)}, -1),
                                           at::cat({key_value[0], rotated_key}, -1), key_value[1], mask, scaling,
                                           attention_dropout));
@@ -411,12 +412,12 @@ class DeepseekV2ModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch.input_ids)) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const AttentionMask mask = attention_mask(batch);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -439,7 +440,7 @@ class DeepseekV2ForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::shared(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &DeepseekV2ForCausalLMImpl::forward_unit, batch); }
 
@@ -529,6 +530,12 @@ inline const Plan deepseek_v2_model_plan = {
             {"layers.*.mlp.experts.gate_up_proj", "num_experts_per_tok"},
             {"layers.*.mlp.experts.down_proj", "num_experts_per_tok"},
         },
+    .sequence = {"layers"},
+    .partial_in_sequence = {"layers.*.self_attn.q_a_proj.weight", "layers.*.self_attn.q_a_proj.bias",
+                            "layers.*.self_attn.q_a_layernorm.weight", "layers.*.self_attn.kv_a_proj_with_mqa.weight",
+                            "layers.*.self_attn.kv_a_proj_with_mqa.bias", "layers.*.self_attn.kv_a_layernorm.weight",
+                            "layers.*.self_attn.o_proj.bias", "layers.*.input_layernorm.weight",
+                            "layers.*.post_attention_layernorm.weight"},
 };
 
 // The parallel plan of DeepseekV2ForCausalLM.

@@ -151,7 +151,9 @@ class DistilBertFFNImpl : public Module {
         hidden_act(config.activation),
         initializer_range(config.initializer_range) {}
 
-  Tensor forward(const Tensor& x) { return dropout(tp::exit(lin2, activation(hidden_act, lin1(tp::enter(x))))); }
+  Tensor forward(const Tensor& x) {
+    return tp::dropout(dropout, tp::exit(lin2, activation(hidden_act, lin1(tp::enter(x)))), tp::Cut::positions);
+  }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
@@ -208,10 +210,11 @@ class DistilBertModelImpl : public Module {
         transformer(register_module("transformer", DistilBertEncoder(config))) {}
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(transformer->layer)) hidden_states = layer(hidden_states, mask);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 
   DistilBertEmbeddings embeddings;
@@ -241,10 +244,11 @@ class DistilBertForSentenceEmbeddingImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(transformer->layer)) hidden_states = layer(hidden_states, mask);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 };
 TORCH_MODULE(DistilBertForSentenceEmbedding);
@@ -278,10 +282,11 @@ class DistilBertForSentencePairClassificationImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(transformer->layer)) hidden_states = layer(hidden_states, mask);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 };
 TORCH_MODULE(DistilBertForSentencePairClassification);
@@ -305,7 +310,7 @@ class DistilBertForMaskedLMImpl : public Module {
     Tensor hidden_states = distilbert(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     const Tensor features = vocab_layer_norm(activation(config.activation, vocab_transform(hidden_states)));
-    return tp::cross_entropy_outputs(vocab_projector(tp::enter(features)), batch, same_labels);
+    return tp::cross_entropy_outputs(vocab_projector(tp::shared(features)), batch, same_labels);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -410,6 +415,11 @@ inline const Plan distilbert_model_plan = {
             {"dim", "tp"},
             {"hidden_dim", "tp"},
         },
+    .sequence = {"transformer.layer"},
+    .partial_in_sequence = {"transformer.layer.*.attention.out_lin.bias", "transformer.layer.*.sa_layer_norm.weight",
+                            "transformer.layer.*.sa_layer_norm.bias", "transformer.layer.*.ffn.lin2.bias",
+                            "transformer.layer.*.output_layer_norm.weight",
+                            "transformer.layer.*.output_layer_norm.bias"},
 };
 
 inline const bool distilbert_for_sentence_embedding_registered =

@@ -109,7 +109,7 @@ class FalconAttentionImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask,
                  const Tensor& biases) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     const Tensor groups =
         query_key_value(tp::enter(hidden_states)).view({batch, seq, tp::local(num_kv_heads), group_size + 2, head_dim});
     const Tensor query = groups.slice(3, 0, group_size).flatten(2, 3).transpose(1, 2);
@@ -233,7 +233,7 @@ class FalconModelImpl : public Module {
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch)) : pp::received();
     const at::ScalarType type = hidden_states.scalar_type();
     const RotaryTables rotary_embeddings =
         rotary_tables(config.rope_parameters, head_dim, config.max_position_embeddings, batch, type);
@@ -241,7 +241,7 @@ class FalconModelImpl : public Module {
     const Tensor biases = alibi_biases(batch, type);
     for (auto& block : pp::local(h)) hidden_states = block(hidden_states, rotary_embeddings, mask, biases);
     if (!pp::is_last()) return hidden_states;
-    return ln_f(hidden_states);
+    return ln_f(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -277,7 +277,7 @@ class FalconForCausalLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    return tp::cross_entropy_outputs(lm_head(tp::enter(hidden_states)), batch, next_tokens);
+    return tp::cross_entropy_outputs(lm_head(tp::shared(hidden_states)), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -371,6 +371,10 @@ inline const Plan falcon_model_plan = {
             {"hidden_size", "tp"},
             {"ffn_hidden_size", "tp"},
         },
+    .sequence = {"h"},
+    .partial_in_sequence = {"h.*.ln_attn.weight", "h.*.ln_attn.bias", "h.*.ln_mlp.weight", "h.*.ln_mlp.bias",
+                            "h.*.input_layernorm.weight", "h.*.input_layernorm.bias",
+                            "h.*.post_attention_layernorm.weight", "h.*.post_attention_layernorm.bias"},
 };
 
 // The parallel plan of FalconForCausalLM.

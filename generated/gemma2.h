@@ -149,7 +149,7 @@ class Gemma2AttentionImpl : public Module {
         softcap(config.attn_logit_softcapping) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
         prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -253,14 +253,14 @@ class Gemma2ModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch.input_ids)) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const AttentionMask full_mask = attention_mask(batch);
     const AttentionMask sliding_mask = causal_mask(batch, config.sliding_window.value_or(0));
     for (auto& layer : pp::local(layers))
       hidden_states = layer(hidden_states, rotary_embeddings, layer->is_sliding ? sliding_mask : full_mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -284,7 +284,7 @@ class Gemma2ForCausalLMImpl : public Module {
 
   /// Scores of the next tokens: [batch, seq, vocab].
   Tensor project(const Tensor& hidden_states) {
-    return soft_cap(lm_head(tp::enter(hidden_states)), config.final_logit_softcapping);
+    return soft_cap(lm_head(tp::shared(hidden_states)), config.final_logit_softcapping);
   }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &Gemma2ForCausalLMImpl::forward_unit, batch); }
@@ -396,6 +396,10 @@ inline const Plan gemma2_model_plan = {
             {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"layers"},
+    .partial_in_sequence = {"layers.*.self_attn.o_proj.bias", "layers.*.input_layernorm.weight",
+                            "layers.*.post_attention_layernorm.weight", "layers.*.pre_feedforward_layernorm.weight",
+                            "layers.*.post_feedforward_layernorm.weight"},
 };
 
 // The parallel plan of Gemma2ForCausalLM.

@@ -102,7 +102,7 @@ class Gemma3RMSNormImpl : public Module {
 
   /// Overload of forward for arguments that are split over tensor-parallel ranks.
   Tensor forward_on_shards(const Tensor& hidden_states) {
-    return rms_norm(hidden_states, tp::enter(weight.to(at::kFloat) + 1.0), eps);
+    return rms_norm(hidden_states, tp::shared(weight.to(at::kFloat) + 1.0), eps);
   }
 
   void reset_parameters() override { init::zeros_(weight); }
@@ -157,7 +157,7 @@ class Gemma3AttentionImpl : public Module {
         k_norm(register_module("k_norm", Gemma3RMSNorm(head_dim, config.rms_norm_eps))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
         prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -263,7 +263,7 @@ class Gemma3ModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch.input_ids)) : pp::received();
     const at::ScalarType type = hidden_states.scalar_type();
     const RotaryTables full_positions = rotary_positions(config.rope_parameters.full_attention, batch, type);
     const RotaryTables sliding_positions = rotary_positions(config.rope_parameters.sliding_attention, batch, type);
@@ -273,7 +273,7 @@ class Gemma3ModelImpl : public Module {
       hidden_states = layer(hidden_states, layer->is_sliding ? sliding_positions : full_positions,
                             layer->is_sliding ? sliding_mask : full_mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -297,7 +297,7 @@ class Gemma3ForCausalLMImpl : public Module {
 
   /// Scores of the next tokens: [batch, seq, vocab].
   Tensor project(const Tensor& hidden_states) {
-    return soft_cap(lm_head(tp::enter(hidden_states)), config.final_logit_softcapping);
+    return soft_cap(lm_head(tp::shared(hidden_states)), config.final_logit_softcapping);
   }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &Gemma3ForCausalLMImpl::forward_unit, batch); }
@@ -376,6 +376,10 @@ inline const Plan gemma3_model_plan = {
             {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"layers"},
+    .partial_in_sequence = {"layers.*.self_attn.o_proj.bias", "layers.*.input_layernorm.weight",
+                            "layers.*.post_attention_layernorm.weight", "layers.*.pre_feedforward_layernorm.weight",
+                            "layers.*.post_feedforward_layernorm.weight"},
 };
 
 // The parallel plan of Gemma3ForCausalLM.

@@ -80,10 +80,11 @@ class GPT2AttentionImpl : public Module {
         resid_dropout(register_module("resid_dropout", nn::Dropout(config.resid_pdrop))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     const auto parts = c_attn(tp::enter(hidden_states)).view({batch, seq, 3, tp::local(num_heads), head_dim}).unbind(2);
     const Tensor query = parts[0].transpose(1, 2), key = parts[1].transpose(1, 2), value = parts[2].transpose(1, 2);
-    return resid_dropout(tp::exit(c_proj, tp::attention(query, key, value, mask, scaling, attn_dropout)));
+    return tp::dropout(resid_dropout, tp::exit(c_proj, tp::attention(query, key, value, mask, scaling, attn_dropout)),
+                       tp::Cut::positions);
   }
 
   void reset_parameters() override {
@@ -114,7 +115,9 @@ class GPT2MLPImpl : public Module {
         dropout(register_module("dropout", nn::Dropout(config.resid_pdrop))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    return dropout(tp::exit(c_proj, activation(config.activation_function, c_fc(tp::enter(hidden_states)))));
+    return tp::dropout(dropout,
+                       tp::exit(c_proj, activation(config.activation_function, c_fc(tp::enter(hidden_states)))),
+                       tp::Cut::positions);
   }
 
   void reset_parameters() override {
@@ -176,11 +179,11 @@ class GPT2ModelImpl : public Module {
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch)) : pp::received();
     const AttentionMask mask = attention_mask(batch);
     for (auto& block : pp::local(h)) hidden_states = block(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
-    return ln_f(hidden_states);
+    return ln_f(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -209,7 +212,7 @@ class GPT2LMHeadModelImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    return tp::cross_entropy_outputs(lm_head(tp::enter(hidden_states)), batch, next_tokens);
+    return tp::cross_entropy_outputs(lm_head(tp::shared(hidden_states)), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -302,6 +305,9 @@ inline const Plan gpt2_model_plan = {
             {"n_embd", "tp"},
             {"n_inner", "tp"},
         },
+    .sequence = {"h"},
+    .partial_in_sequence = {"h.*.ln_1.weight", "h.*.ln_1.bias", "h.*.attn.c_proj.bias", "h.*.ln_2.weight",
+                            "h.*.ln_2.bias", "h.*.mlp.c_proj.bias"},
 };
 
 // The parallel plan of GPT2LMHeadModel.

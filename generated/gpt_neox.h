@@ -81,7 +81,7 @@ class GPTNeoXAttentionImpl : public Module {
                                         linear(config.hidden_size, 3 * num_heads * head_dim, config.attention_bias))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     const Tensor heads = query_key_value(tp::enter(hidden_states))
                              .view({batch, seq, tp::local(num_heads), 3 * head_dim})
                              .transpose(1, 2);
@@ -195,12 +195,12 @@ class GPTNeoXModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch.input_ids)) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const AttentionMask mask = attention_mask(batch);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     if (!pp::is_last()) return hidden_states;
-    return final_layer_norm(hidden_states);
+    return final_layer_norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -224,7 +224,7 @@ class GPTNeoXForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::shared(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &GPTNeoXForCausalLMImpl::forward_unit, batch); }
 
@@ -330,6 +330,9 @@ inline const Plan gpt_neox_model_plan = {
             {"num_attention_heads", "tp"},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"layers"},
+    .partial_in_sequence = {"layers.*.input_layernorm.weight", "layers.*.input_layernorm.bias",
+                            "layers.*.post_attention_layernorm.weight", "layers.*.post_attention_layernorm.bias"},
 };
 
 // The parallel plan of GPTNeoXForCausalLM.

@@ -138,7 +138,7 @@ class GptOssAttentionImpl : public Module {
         sinks(register_parameter("sinks", torch::empty({config.num_attention_heads}))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
         prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -197,7 +197,7 @@ class GptOssExpertsImpl : public Module {
   /// `weights` [rows, k].
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
     const Tensor mixed = tp::exit(mix_clamped_experts(tp::enter(hidden_states), gate_up_proj, gate_up_proj_bias,
-                                                      down_proj, chosen, tp::enter(weights), alpha, limit));
+                                                      down_proj, tp::whole(chosen), tp::enter(weights), alpha, limit));
     // The chosen experts' biases, by the router's weights. Added here, they count once for any number of tp ranks.
     const Tensor routed = at::zeros({chosen.size(0), down_proj_bias.size(0)}, weights.options());
     return mixed + routed.scatter(1, chosen, weights).matmul(down_proj_bias);
@@ -322,14 +322,14 @@ class GptOssModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch.input_ids)) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const AttentionMask full_mask = causal_mask(batch, /*window=*/0);
     const AttentionMask sliding_mask = attention_mask(batch);
     for (auto& layer : pp::local(layers))
       hidden_states = layer(hidden_states, rotary_embeddings, layer->is_sliding ? sliding_mask : full_mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -352,7 +352,7 @@ class GptOssForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::shared(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &GptOssForCausalLMImpl::forward_unit, batch); }
 
@@ -470,6 +470,10 @@ inline const Plan gpt_oss_model_plan = {
             {"layers.*.mlp.experts.down_proj", "num_experts_per_tok"},
         },
     .tables = {"layers.*.mlp.experts.gate_up_proj_bias", "layers.*.mlp.experts.down_proj_bias"},
+    .sequence = {"layers"},
+    .partial_in_sequence = {"layers.*.self_attn.o_proj.bias", "layers.*.mlp.router.weight", "layers.*.mlp.router.bias",
+                            "layers.*.mlp.experts.down_proj_bias", "layers.*.input_layernorm.weight",
+                            "layers.*.post_attention_layernorm.weight"},
 };
 
 // The parallel plan of GptOssForCausalLM.

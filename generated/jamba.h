@@ -179,7 +179,7 @@ class JambaAttentionImpl : public Module {
         attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
     Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
@@ -221,8 +221,8 @@ class JambaExpertsImpl : public Module {
   /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
   /// `weights` [rows, k].
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
-    return tp::exit(
-        mix_experts(hidden_act, tp::enter(hidden_states), gate_up_proj, down_proj, chosen, tp::enter(weights)));
+    return tp::exit(mix_experts(hidden_act, tp::enter(hidden_states), gate_up_proj, down_proj, tp::whole(chosen),
+                                tp::enter(weights)));
   }
 
   void reset_parameters() override {
@@ -329,7 +329,7 @@ class JambaMambaMixerImpl : public Module {
         c_layernorm(register_module("c_layernorm", JambaRMSNorm(state_size, config.rms_norm_eps))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& padding) {
-    const auto projected = in_proj(tp::enter(without_padding(hidden_states, padding))).chunk(2, -1);
+    const auto projected = in_proj(tp::enter(without_padding(hidden_states, tp::part(padding, 1)))).chunk(2, -1);
     const Tensor x = without_padding(conv1d(projected[0]), padding);
     const auto coefficients = tp::exit(x_proj, x).split_with_sizes({rank, state_size, state_size}, -1);
     const Tensor step =
@@ -420,11 +420,11 @@ class JambaModelImpl : public Module {
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch.input_ids)) : pp::received();
     const AttentionMask mask = attention_mask(batch);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, mask, batch.attention_mask);
     if (!pp::is_last()) return hidden_states;
-    return final_layernorm(hidden_states);
+    return final_layernorm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -447,7 +447,7 @@ class JambaForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::shared(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &JambaForCausalLMImpl::forward_unit, batch); }
 
@@ -541,6 +541,11 @@ inline const Plan jamba_model_plan = {
             {"layers.*.feed_forward.experts.down_proj", "num_experts_per_tok"},
         },
     .rates = {"layers.*.mamba.A_log"},
+    .sequence = {"layers"},
+    .partial_in_sequence = {"layers.*.feed_forward.router.weight", "layers.*.input_layernorm.weight",
+                            "layers.*.pre_ff_layernorm.weight", "layers.*.mamba.out_proj.bias",
+                            "layers.*.mamba.dt_layernorm.weight", "layers.*.mamba.b_layernorm.weight",
+                            "layers.*.mamba.c_layernorm.weight"},
 };
 
 // The parallel plan of JambaForCausalLM.

@@ -120,14 +120,14 @@ class LlavaAttentionImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    auto hidden_states_tp = tp::enter(hidden_states);
+    auto hidden_states_tp = tp::shared(hidden_states);
     const Tensor query =
         q_proj(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), head_dim}).transpose(1, 2);
     const Tensor key =
         k_proj(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), head_dim}).transpose(1, 2);
     const Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), head_dim}).transpose(1, 2);
-    return tp::exit(out_proj, tp::attention(query, key, value, mask, scaling, dropout));
+    return tp::reduce(out_proj, tp::attention(query, key, value, mask, scaling, dropout));
   }
 
   void reset_parameters() override {
@@ -158,7 +158,7 @@ class LlavaMLPImpl : public Module {
         fc2(register_module("fc2", linear(intermediate_size, hidden_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    return tp::exit(fc2, activation(hidden_act, fc1(tp::enter(hidden_states))));
+    return tp::reduce(fc2, activation(hidden_act, fc1(tp::shared(hidden_states))));
   }
 
   void reset_parameters() override {
@@ -371,7 +371,7 @@ class LlavaTextAttentionImpl : public Module {
         attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
         prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -538,7 +538,7 @@ class LlavaMultiModalProjectorImpl : public Module {
                                                     config.multimodal_projector_bias))) {}
 
   Tensor forward(const Tensor& features) {
-    return tp::exit(linear_2, activation(hidden_act, linear_1(tp::enter(features))));
+    return tp::reduce(linear_2, activation(hidden_act, linear_1(tp::shared(features))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -575,12 +575,12 @@ class LlavaModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch)) : pp::received();
     const RotaryTables rotary_embeddings = language_model->rotary_positions(batch, hidden_states.scalar_type());
     const AttentionMask mask = language_model->attention_mask(batch);
     for (auto& layer : pp::local(language_model->layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     if (!pp::is_last()) return hidden_states;
-    return language_model->norm(hidden_states);
+    return language_model->norm(tp::whole(hidden_states));
   }
 
   LlavaConfig config;
@@ -610,7 +610,7 @@ class LlavaForConditionalGenerationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    return tp::cross_entropy_outputs(lm_head(tp::enter(hidden_states)), batch, next_tokens);
+    return tp::cross_entropy_outputs(lm_head(tp::shared(hidden_states)), batch, next_tokens);
   }
 
   void reset_parameters() override {
@@ -671,6 +671,11 @@ inline const Plan llava_for_conditional_generation_plan = {
             {"text_config.num_key_value_heads", "tp", Divides::shared},
             {"text_config.intermediate_size", "tp"},
         },
+    .sequence = {"model.language_model.layers"},
+    .partial_in_sequence = {"model.language_model.layers.*.self_attn.o_proj.bias",
+                            "model.language_model.layers.*.mlp.down_proj.bias",
+                            "model.language_model.layers.*.input_layernorm.weight",
+                            "model.language_model.layers.*.post_attention_layernorm.weight"},
 };
 
 inline const bool llava_for_conditional_generation_registered =

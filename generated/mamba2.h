@@ -169,9 +169,9 @@ class Mamba2MixerImpl : public Module {
         out_proj(register_module("out_proj", linear(num_heads * head_dim, config.hidden_size, config.use_bias))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& padding) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     const int64_t inner = tp::local(num_heads) * head_dim, shared = tp::local(n_groups) * state_size;
-    const auto projected = in_proj(tp::enter(without_padding(hidden_states, padding)))
+    const auto projected = in_proj(tp::enter(without_padding(hidden_states, tp::part(padding, 1))))
                                .split_with_sizes({inner, inner + shared + shared, tp::local(num_heads)}, -1);
     const auto convolved = without_padding(conv1d(projected[1]), padding).split_with_sizes({inner, shared, shared}, -1);
     const Tensor x = convolved[0].view({batch, seq, tp::local(num_heads), head_dim});
@@ -244,10 +244,10 @@ class Mamba2ModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? tp::embedding(embeddings, batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(tp::embedding(embeddings, batch.input_ids)) : pp::received();
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, batch.attention_mask);
     if (!pp::is_last()) return hidden_states;
-    return norm_f(hidden_states);
+    return norm_f(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -274,7 +274,7 @@ class Mamba2ForCausalLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = backbone(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    return tp::cross_entropy_outputs(lm_head(tp::enter(hidden_states.to(lm_head->weight.scalar_type()))), batch,
+    return tp::cross_entropy_outputs(lm_head(tp::shared(hidden_states.to(lm_head->weight.scalar_type()))), batch,
                                      next_tokens);
   }
 
@@ -324,6 +324,8 @@ inline const Plan mamba2_for_causal_lm_plan = {
             {"n_groups", "tp", Divides::shared},
         },
     .rates = {"backbone.layers.*.mixer.A_log"},
+    .sequence = {"backbone.layers"},
+    .partial_in_sequence = {"backbone.layers.*.norm.weight", "backbone.layers.*.mixer.out_proj.bias"},
 };
 
 inline const bool mamba2_for_causal_lm_registered = register_entry<Mamba2ForCausalLM, Mamba2Config>(

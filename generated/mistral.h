@@ -123,7 +123,7 @@ class MistralAttentionImpl : public Module {
         attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
         prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -212,12 +212,12 @@ class MistralModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch.input_ids)) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const AttentionMask mask = attention_mask(batch);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -272,12 +272,12 @@ class MistralForSentenceEmbeddingImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch.input_ids)) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const AttentionMask mask = attention_mask(batch);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 };
 TORCH_MODULE(MistralForSentenceEmbedding);
@@ -293,7 +293,7 @@ class MistralForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::shared(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &MistralForCausalLMImpl::forward_unit, batch); }
 
@@ -401,6 +401,8 @@ inline const Plan mistral_model_plan = {
             {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"layers"},
+    .partial_in_sequence = {"layers.*.input_layernorm.weight", "layers.*.post_attention_layernorm.weight"},
 };
 
 inline const bool mistral_for_sentence_embedding_registered =

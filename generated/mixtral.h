@@ -124,7 +124,7 @@ class MixtralAttentionImpl : public Module {
         attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
         prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -176,8 +176,8 @@ class MixtralExpertsImpl : public Module {
   /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
   /// `weights` [rows, k].
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
-    return tp::exit(
-        mix_experts(hidden_act, tp::enter(hidden_states), gate_up_proj, down_proj, chosen, tp::enter(weights)));
+    return tp::exit(mix_experts(hidden_act, tp::enter(hidden_states), gate_up_proj, down_proj, tp::whole(chosen),
+                                tp::enter(weights)));
   }
 
   void reset_parameters() override {
@@ -288,12 +288,12 @@ class MixtralModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch.input_ids)) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const AttentionMask mask = attention_mask(batch);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -316,7 +316,7 @@ class MixtralForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::shared(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &MixtralForCausalLMImpl::forward_unit, batch); }
 
@@ -428,6 +428,9 @@ inline const Plan mixtral_model_plan = {
             {"layers.*.mlp.experts.gate_up_proj", "num_experts_per_tok"},
             {"layers.*.mlp.experts.down_proj", "num_experts_per_tok"},
         },
+    .sequence = {"layers"},
+    .partial_in_sequence = {"layers.*.mlp.gate.weight", "layers.*.input_layernorm.weight",
+                            "layers.*.post_attention_layernorm.weight"},
 };
 
 // The parallel plan of MixtralForCausalLM.

@@ -156,14 +156,16 @@ class ModernBertAttentionImpl : public Module {
         out_drop(register_module("out_drop", nn::Dropout(config.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     const auto parts = Wqkv(tp::enter(hidden_states)).chunk(3, -1);
     const Tensor query = parts[0].view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
     const Tensor key = parts[1].view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
     const Tensor value = parts[2].view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
     const auto& [cos, sin] = rotary_embeddings;
-    return out_drop(tp::exit(Wo, tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask,
-                                               1.0 / std::sqrt(static_cast<double>(head_dim)), attention_dropout)));
+    return tp::dropout(out_drop,
+                       tp::exit(Wo, tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask,
+                                                  1.0 / std::sqrt(static_cast<double>(head_dim)), attention_dropout)),
+                       tp::Cut::positions);
   }
 
   void reset_parameters() override {
@@ -232,7 +234,7 @@ class ModernBertModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const at::ScalarType type = hidden_states.scalar_type();
     const RotaryTables full = rotary_embeddings(config.rope_parameters.full_attention, batch, type);
     const RotaryTables sliding = rotary_embeddings(config.rope_parameters.sliding_attention, batch, type);
@@ -242,7 +244,7 @@ class ModernBertModelImpl : public Module {
       hidden_states =
           layer(hidden_states, layer->is_sliding ? sliding : full, layer->is_sliding ? sliding_mask : full_mask);
     if (!pp::is_last()) return hidden_states;
-    return final_norm(hidden_states);
+    return final_norm(tp::whole(hidden_states));
   }
 
   ModernBertConfig config;
@@ -385,7 +387,7 @@ class ModernBertForSentenceEmbeddingImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const at::ScalarType type = hidden_states.scalar_type();
     const RotaryTables full = rotary_embeddings(config.rope_parameters.full_attention, batch, type);
     const RotaryTables sliding = rotary_embeddings(config.rope_parameters.sliding_attention, batch, type);
@@ -395,7 +397,7 @@ class ModernBertForSentenceEmbeddingImpl : public Module {
       hidden_states =
           layer(hidden_states, layer->is_sliding ? sliding : full, layer->is_sliding ? sliding_mask : full_mask);
     if (!pp::is_last()) return hidden_states;
-    return final_norm(hidden_states);
+    return final_norm(tp::whole(hidden_states));
   }
 };
 TORCH_MODULE(ModernBertForSentenceEmbedding);
@@ -415,7 +417,7 @@ class ModernBertForMaskedLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    return tp::cross_entropy_outputs(decoder(tp::enter(head(hidden_states))), batch, same_labels);
+    return tp::cross_entropy_outputs(decoder(tp::shared(head(hidden_states))), batch, same_labels);
   }
 
   void reset_parameters() override {
@@ -454,6 +456,9 @@ inline const Plan modernbert_model_plan = {
             {"hidden_size", "tp"},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"layers"},
+    .partial_in_sequence = {"layers.*.attn_norm.weight", "layers.*.attn_norm.bias", "layers.*.attn.Wo.bias",
+                            "layers.*.mlp_norm.weight", "layers.*.mlp_norm.bias", "layers.*.mlp.Wo.bias"},
 };
 
 // The parallel plan of ModernBertForSequenceClassification.

@@ -142,7 +142,7 @@ class MPNetAttentionImpl : public Module {
         dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& biases) {
-    return LayerNorm(dropout(attn(hidden_states, biases)) + hidden_states);
+    return LayerNorm(tp::dropout(dropout, attn(hidden_states, biases), tp::Cut::positions) + hidden_states);
   }
 
   MPNetSelfAttention attn;
@@ -178,7 +178,7 @@ class MPNetOutputImpl : public Module {
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
+    return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -291,10 +291,11 @@ class MPNetModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const Tensor biases = attention_biases(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, biases);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 
   /// Biases added to the scores of each head: [batch or 1, heads, seq, seq], minus infinity for masked keys.
@@ -344,10 +345,11 @@ class MPNetForSentenceEmbeddingImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const Tensor biases = attention_biases(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, biases);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 };
 TORCH_MODULE(MPNetForSentenceEmbedding);
@@ -393,10 +395,11 @@ class MPNetForSentencePairClassificationImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const Tensor biases = attention_biases(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, biases);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 };
 TORCH_MODULE(MPNetForSentencePairClassification);
@@ -412,7 +415,9 @@ class MPNetLMHeadImpl : public Module {
     if (config.tie_word_embeddings) tie_parameter(*decoder, decoder->bias, bias);
   }
 
-  Tensor forward(const Tensor& hidden_states) { return decoder(tp::enter(layer_norm(at::gelu(dense(hidden_states))))); }
+  Tensor forward(const Tensor& hidden_states) {
+    return decoder(tp::shared(layer_norm(at::gelu(dense(hidden_states)))));
+  }
 
   void reset_parameters() override {
     init::normal_(dense->weight, 0.0, config.initializer_range);
@@ -544,6 +549,10 @@ inline const Plan mpnet_model_plan = {
             {"hidden_size", "tp"},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"encoder.layer"},
+    .partial_in_sequence = {"encoder.layer.*.attention.attn.o.bias", "encoder.layer.*.attention.LayerNorm.weight",
+                            "encoder.layer.*.attention.LayerNorm.bias", "encoder.layer.*.output.dense.bias",
+                            "encoder.layer.*.output.LayerNorm.weight", "encoder.layer.*.output.LayerNorm.bias"},
 };
 
 inline const bool mpnet_for_sentence_embedding_registered = register_entry<MPNetForSentenceEmbedding, MPNetConfig>(

@@ -185,7 +185,7 @@ class MT5LayerFFImpl : public Module {
   }
 
   Tensor forward(const Tensor& hidden_states) {
-    return hidden_states + dropout(DenseReluDense(layer_norm(hidden_states)));
+    return hidden_states + tp::dropout(dropout, DenseReluDense(layer_norm(hidden_states)), tp::Cut::positions);
   }
 
   OneOf<MT5DenseGatedActDense, MT5DenseActDense> DenseReluDense{nullptr};
@@ -257,7 +257,8 @@ class MT5SelfAttentionImpl : public Module {
 
   /// `hidden_states` [batch, seq, hidden] attend to `states` [batch, other_seq, hidden].
   Tensor forward(const Tensor& hidden_states, const Tensor& states, const Tensor& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1), other_seq = states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1)),
+                  other_seq = tp::whole_size(states.size(1));
     const Tensor query =
         q(tp::enter(hidden_states)).view({batch, seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
     auto states_tp = tp::enter(states);
@@ -302,10 +303,11 @@ class MT5AttentionImpl : public Module {
 
   /// `hidden_states` [batch, seq, hidden] attend to `states` [batch, other_seq, hidden].
   Tensor forward(const Tensor& hidden_states, const Tensor& states, const Tensor& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1), other_seq = states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1)),
+                  other_seq = states.size(1);
     const Tensor query =
         q(tp::enter(hidden_states)).view({batch, seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
-    auto states_tp = tp::enter(states);
+    auto states_tp = tp::shared(states);
     const Tensor key = k(states_tp).view({batch, other_seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
     const Tensor value = v(states_tp).view({batch, other_seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
     return tp::exit(o, tp::attention(query, key, value, mask, /*scale=*/1.0, dropout));
@@ -341,7 +343,7 @@ class MT5LayerSelfAttentionImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const Tensor normed = layer_norm(hidden_states);
-    return hidden_states + dropout(SelfAttention(normed, normed, mask));
+    return hidden_states + tp::dropout(dropout, SelfAttention(normed, normed, mask), tp::Cut::positions);
   }
 
   MT5SelfAttention SelfAttention;
@@ -359,7 +361,8 @@ class MT5LayerCrossAttentionImpl : public Module {
         dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& encoder_states, const Tensor& mask) {
-    return hidden_states + dropout(EncDecAttention(layer_norm(hidden_states), encoder_states, mask));
+    return hidden_states +
+           tp::dropout(dropout, EncDecAttention(layer_norm(hidden_states), encoder_states, mask), tp::Cut::positions);
   }
 
   MT5Attention EncDecAttention;
@@ -500,10 +503,11 @@ class MT5ForConditionalGenerationImpl : public Module {
   /// The encoder's output for the batch's `input_ids`.
   Tensor encode(const Batch& batch) {
     const Tensor mask = encoder->biases(batch.input_ids, bidirectional_mask(batch));
-    Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
+    Tensor hidden_states =
+        pp::is_first() ? tp::part(encoder->dropout(tp::embedding(shared, batch.input_ids))) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
-    return encoder->finish(hidden_states);
+    return encoder->finish(tp::whole(hidden_states));
   }
 
   /// Scores of the target tokens: [batch, target_seq, vocab].
@@ -516,7 +520,7 @@ class MT5ForConditionalGenerationImpl : public Module {
     if (!decoder_input_ids.defined()) decoder_input_ids = shift_right(batch.labels, config);
     Tensor hidden_states = inherited_forward(batch, decoder_input_ids);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    return tp::cross_entropy_outputs(lm_head(tp::enter(scaled(hidden_states))), batch, same_labels);
+    return tp::cross_entropy_outputs(lm_head(tp::shared(scaled(hidden_states))), batch, same_labels);
   }
 
   void reset_parameters() override {
@@ -540,11 +544,12 @@ class MT5ForConditionalGenerationImpl : public Module {
     if (!pp::second_stack(encoder_states)) return encoder_states;
     const Tensor encoder_mask = key_mask(batch);
     const Tensor mask = decoder->biases(decoder_input_ids, causal_mask(batch.decoder_attention_mask, /*window=*/0));
-    Tensor hidden_states = pp::is_first() ? decoder->dropout(tp::embedding(shared, decoder_input_ids)) : pp::received();
+    Tensor hidden_states =
+        pp::is_first() ? tp::part(decoder->dropout(tp::embedding(shared, decoder_input_ids))) : pp::received();
     for (auto& each : pp::local(decoder->block))
       hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
     if (!pp::is_last()) return hidden_states;
-    return decoder->finish(hidden_states);
+    return decoder->finish(tp::whole(hidden_states));
   }
 };
 TORCH_MODULE(MT5ForConditionalGeneration);
@@ -561,10 +566,11 @@ class MT5ModelImpl : public Module {
   /// The encoder's output for the batch's `input_ids`.
   Tensor encode(const Batch& batch) {
     const Tensor mask = encoder->biases(batch.input_ids, bidirectional_mask(batch));
-    Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
+    Tensor hidden_states =
+        pp::is_first() ? tp::part(encoder->dropout(tp::embedding(shared, batch.input_ids))) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
-    return encoder->finish(hidden_states);
+    return encoder->finish(tp::whole(hidden_states));
   }
 
   /// The decoder's output for `decoder_input_ids` [batch, target_seq].
@@ -573,11 +579,12 @@ class MT5ModelImpl : public Module {
     if (!pp::second_stack(encoder_states)) return encoder_states;
     const Tensor encoder_mask = key_mask(batch);
     const Tensor mask = decoder->biases(decoder_input_ids, causal_mask(batch.decoder_attention_mask, /*window=*/0));
-    Tensor hidden_states = pp::is_first() ? decoder->dropout(tp::embedding(shared, decoder_input_ids)) : pp::received();
+    Tensor hidden_states =
+        pp::is_first() ? tp::part(decoder->dropout(tp::embedding(shared, decoder_input_ids))) : pp::received();
     for (auto& each : pp::local(decoder->block))
       hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
     if (!pp::is_last()) return hidden_states;
-    return decoder->finish(hidden_states);
+    return decoder->finish(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::normal_(shared->weight, 0.0, factor); }
@@ -614,10 +621,11 @@ class MT5ForSentenceEmbeddingImpl : public Module {
  private:
   Tensor inherited_forward(const Batch& batch) {
     const Tensor mask = encoder->biases(batch.input_ids, bidirectional_mask(batch));
-    Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
+    Tensor hidden_states =
+        pp::is_first() ? tp::part(encoder->dropout(tp::embedding(shared, batch.input_ids))) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
-    return encoder->finish(hidden_states);
+    return encoder->finish(tp::whole(hidden_states));
   }
 };
 TORCH_MODULE(MT5ForSentenceEmbedding);
@@ -632,10 +640,11 @@ class MT5EncoderModelImpl : public Module {
 
   Tensor forward(const Batch& batch) {
     const Tensor mask = encoder->biases(batch.input_ids, bidirectional_mask(batch));
-    Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
+    Tensor hidden_states =
+        pp::is_first() ? tp::part(encoder->dropout(tp::embedding(shared, batch.input_ids))) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
-    return encoder->finish(hidden_states);
+    return encoder->finish(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::normal_(shared->weight, 0.0, factor); }
@@ -773,6 +782,10 @@ inline const Plan mt5_model_plan = {
         },
     .tables = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight",
                "decoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
+    .sequence = {"encoder.block", "decoder.block"},
+    .partial_in_sequence = {"encoder.block.*.layer.0.layer_norm.weight", "encoder.block.*.layer.1.layer_norm.weight",
+                            "decoder.block.*.layer.0.layer_norm.weight", "decoder.block.*.layer.1.layer_norm.weight",
+                            "decoder.block.*.layer.2.layer_norm.weight"},
 };
 
 // The parallel plan of MT5ForConditionalGeneration.
@@ -812,6 +825,8 @@ inline const Plan mt5_encoder_model_plan = {
             {"d_ff", "tp"},
         },
     .tables = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
+    .sequence = {"encoder.block"},
+    .partial_in_sequence = {"encoder.block.*.layer.0.layer_norm.weight", "encoder.block.*.layer.1.layer_norm.weight"},
 };
 
 inline const bool mt5_for_sentence_embedding_registered = register_entry<MT5ForSentenceEmbedding, MT5Config>(

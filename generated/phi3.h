@@ -134,7 +134,7 @@ class Phi3AttentionImpl : public Module {
   }
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     const auto parts =
         qkv_proj(tp::enter(hidden_states))
             .split_with_sizes({tp::local(num_heads) * head_dim, tp::local(num_key_value_heads) * head_dim,
@@ -188,8 +188,8 @@ class Phi3DecoderLayerImpl : public Module {
 
   Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const Tensor mixed = self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
-    const Tensor residual = hidden_states + resid_attn_dropout(mixed);
-    return residual + resid_mlp_dropout(mlp(post_attention_layernorm(residual)));
+    const Tensor residual = hidden_states + tp::dropout(resid_attn_dropout, mixed, tp::Cut::positions);
+    return residual + tp::dropout(resid_mlp_dropout, mlp(post_attention_layernorm(residual)), tp::Cut::positions);
   }
 
   Phi3Attention self_attn;
@@ -226,12 +226,12 @@ class Phi3ModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch.input_ids)) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const AttentionMask mask = attention_mask(batch);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -254,7 +254,7 @@ class Phi3ForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::shared(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &Phi3ForCausalLMImpl::forward_unit, batch); }
 
@@ -361,6 +361,8 @@ inline const Plan phi3_model_plan = {
             {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"layers"},
+    .partial_in_sequence = {"layers.*.input_layernorm.weight", "layers.*.post_attention_layernorm.weight"},
 };
 
 // The parallel plan of Phi3ForCausalLM.

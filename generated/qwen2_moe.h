@@ -175,7 +175,7 @@ class Qwen2MoeAttentionImpl : public Module {
         attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
         prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -227,7 +227,7 @@ class Qwen2MoeExpertsImpl : public Module {
   /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
   /// `weights` [rows, k].
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
-    return mix_experts(hidden_act, tp::enter(hidden_states), gate_up_proj, down_proj, chosen, tp::enter(weights));
+    return mix_experts(hidden_act, tp::shared(hidden_states), gate_up_proj, down_proj, chosen, tp::shared(weights));
   }
 
   void reset_parameters() override {
@@ -282,7 +282,8 @@ class Qwen2MoeSparseMoeBlockImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states) {
     const Tensor shared = shared_expert(hidden_states);
-    return inherited_forward(hidden_states) + tp::enter(shared_expert_gate(hidden_states).sigmoid()) * shared;
+    return inherited_forward(tp::whole(hidden_states)) +
+           tp::enter(shared_expert_gate(hidden_states).sigmoid()) * shared;
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -360,14 +361,14 @@ class Qwen2MoeModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch.input_ids)) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const AttentionMask full_mask = causal_mask(batch, /*window=*/0);
     const AttentionMask sliding_mask = attention_mask(batch);
     for (auto& layer : pp::local(layers))
       hidden_states = layer(hidden_states, rotary_embeddings, layer->is_sliding ? sliding_mask : full_mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -390,7 +391,7 @@ class Qwen2MoeForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::shared(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &Qwen2MoeForCausalLMImpl::forward_unit, batch); }
 
@@ -513,6 +514,9 @@ inline const Plan qwen2_moe_model_plan = {
             {"layers.*.mlp.experts.gate_up_proj", "num_experts_per_tok"},
             {"layers.*.mlp.experts.down_proj", "num_experts_per_tok"},
         },
+    .sequence = {"layers"},
+    .partial_in_sequence = {"layers.*.mlp.shared_expert_gate.weight", "layers.*.input_layernorm.weight",
+                            "layers.*.post_attention_layernorm.weight"},
 };
 
 // The parallel plan of Qwen2MoeForCausalLM.

@@ -91,7 +91,7 @@ class Qwen3RMSNormImpl : public Module {
   Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight, eps); }
 
   /// Overload of forward for arguments that are split over tensor-parallel ranks.
-  Tensor forward_on_shards(const Tensor& hidden_states) { return rms_norm(hidden_states, tp::enter(weight), eps); }
+  Tensor forward_on_shards(const Tensor& hidden_states) { return rms_norm(hidden_states, tp::shared(weight), eps); }
 
   void reset_parameters() override { init::ones_(weight); }
 
@@ -145,7 +145,7 @@ class Qwen3AttentionImpl : public Module {
         k_norm(register_module("k_norm", Qwen3RMSNorm(head_dim, config.rms_norm_eps))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
         prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -255,14 +255,14 @@ class Qwen3ForSentenceEmbeddingImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch.input_ids)) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const AttentionMask full_mask = causal_mask(batch, /*window=*/0);
     const AttentionMask sliding_mask = attention_mask(batch);
     for (auto& layer : pp::local(layers))
       hidden_states = layer(hidden_states, rotary_embeddings, layer->is_sliding ? sliding_mask : full_mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 };
 TORCH_MODULE(Qwen3ForSentenceEmbedding);
@@ -292,14 +292,14 @@ class Qwen3ModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch.input_ids)) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const AttentionMask full_mask = causal_mask(batch, /*window=*/0);
     const AttentionMask sliding_mask = attention_mask(batch);
     for (auto& layer : pp::local(layers))
       hidden_states = layer(hidden_states, rotary_embeddings, layer->is_sliding ? sliding_mask : full_mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -322,7 +322,7 @@ class Qwen3ForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::shared(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &Qwen3ForCausalLMImpl::forward_unit, batch); }
 
@@ -433,6 +433,9 @@ inline const Plan qwen3_model_plan = {
             {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"layers"},
+    .partial_in_sequence = {"layers.*.self_attn.o_proj.bias", "layers.*.input_layernorm.weight",
+                            "layers.*.post_attention_layernorm.weight"},
 };
 
 inline const bool qwen3_for_sentence_embedding_registered = register_entry<Qwen3ForSentenceEmbedding, Qwen3Config>(

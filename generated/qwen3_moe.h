@@ -115,7 +115,7 @@ class Qwen3MoeRMSNormImpl : public Module {
   Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight, eps); }
 
   /// Overload of forward for arguments that are split over tensor-parallel ranks.
-  Tensor forward_on_shards(const Tensor& hidden_states) { return rms_norm(hidden_states, tp::enter(weight), eps); }
+  Tensor forward_on_shards(const Tensor& hidden_states) { return rms_norm(hidden_states, tp::shared(weight), eps); }
 
   void reset_parameters() override { init::ones_(weight); }
 
@@ -169,7 +169,7 @@ class Qwen3MoeAttentionImpl : public Module {
         k_norm(register_module("k_norm", Qwen3MoeRMSNorm(head_dim, config.rms_norm_eps))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
         prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -224,8 +224,8 @@ class Qwen3MoeExpertsImpl : public Module {
   /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
   /// `weights` [rows, k].
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
-    return tp::exit(
-        mix_experts(hidden_act, tp::enter(hidden_states), gate_up_proj, down_proj, chosen, tp::enter(weights)));
+    return tp::exit(mix_experts(hidden_act, tp::enter(hidden_states), gate_up_proj, down_proj, tp::whole(chosen),
+                                tp::enter(weights)));
   }
 
   void reset_parameters() override {
@@ -343,12 +343,12 @@ class Qwen3MoeModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch.input_ids)) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const AttentionMask mask = attention_mask(batch);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -371,7 +371,7 @@ class Qwen3MoeForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::shared(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &Qwen3MoeForCausalLMImpl::forward_unit, batch); }
 
@@ -490,6 +490,9 @@ inline const Plan qwen3_moe_model_plan = {
             {"layers.*.mlp.experts.gate_up_proj", "num_experts_per_tok"},
             {"layers.*.mlp.experts.down_proj", "num_experts_per_tok"},
         },
+    .sequence = {"layers"},
+    .partial_in_sequence = {"layers.*.self_attn.o_proj.bias", "layers.*.mlp.gate.weight",
+                            "layers.*.input_layernorm.weight", "layers.*.post_attention_layernorm.weight"},
 };
 
 // The parallel plan of Qwen3MoeForCausalLM.

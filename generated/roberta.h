@@ -152,7 +152,7 @@ class RobertaSelfOutputImpl : public Module {
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
+    return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -206,7 +206,7 @@ class RobertaOutputImpl : public Module {
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
+    return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -316,10 +316,11 @@ class RobertaForSentenceEmbeddingImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 };
 TORCH_MODULE(RobertaForSentenceEmbedding);
@@ -356,10 +357,11 @@ class RobertaForSentencePairClassificationImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 };
 TORCH_MODULE(RobertaForSentencePairClassification);
@@ -374,10 +376,11 @@ class RobertaModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 
   RobertaEmbeddings embeddings;
@@ -397,7 +400,9 @@ class RobertaLMHeadImpl : public Module {
     if (config.tie_word_embeddings) tie_parameter(*decoder, decoder->bias, bias);
   }
 
-  Tensor forward(const Tensor& hidden_states) { return decoder(tp::enter(layer_norm(at::gelu(dense(hidden_states))))); }
+  Tensor forward(const Tensor& hidden_states) {
+    return decoder(tp::shared(layer_norm(at::gelu(dense(hidden_states)))));
+  }
 
   void reset_parameters() override {
     init::normal_(dense->weight, 0.0, config.initializer_range);
@@ -528,6 +533,11 @@ inline const Plan roberta_model_plan = {
             {"hidden_size", "tp"},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"encoder.layer"},
+    .partial_in_sequence = {"encoder.layer.*.attention.output.dense.bias",
+                            "encoder.layer.*.attention.output.LayerNorm.weight",
+                            "encoder.layer.*.attention.output.LayerNorm.bias", "encoder.layer.*.output.dense.bias",
+                            "encoder.layer.*.output.LayerNorm.weight", "encoder.layer.*.output.LayerNorm.bias"},
 };
 
 inline const bool roberta_for_sentence_embedding_registered =

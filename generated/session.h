@@ -106,10 +106,11 @@ class SessionAttentionImpl : public Module {
         resid_dropout(register_module("resid_dropout", nn::Dropout(config.resid_pdrop))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     const auto parts = c_attn(tp::enter(hidden_states)).view({batch, seq, 3, tp::local(num_heads), head_dim}).unbind(2);
     const Tensor query = parts[0].transpose(1, 2), key = parts[1].transpose(1, 2), value = parts[2].transpose(1, 2);
-    return resid_dropout(tp::exit(c_proj, tp::attention(query, key, value, mask, scaling, attn_dropout)));
+    return tp::dropout(resid_dropout, tp::exit(c_proj, tp::attention(query, key, value, mask, scaling, attn_dropout)),
+                       tp::Cut::positions);
   }
 
   void reset_parameters() override {
@@ -140,7 +141,9 @@ class SessionMLPImpl : public Module {
         dropout(register_module("dropout", nn::Dropout(config.resid_pdrop))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    return dropout(tp::exit(c_proj, activation(config.activation_function, c_fc(tp::enter(hidden_states)))));
+    return tp::dropout(dropout,
+                       tp::exit(c_proj, activation(config.activation_function, c_fc(tp::enter(hidden_states)))),
+                       tp::Cut::positions);
   }
 
   void reset_parameters() override {
@@ -265,11 +268,11 @@ class SessionModelImpl : public Module {
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch)) : pp::received();
     const AttentionMask mask = attention_mask(batch);
     for (auto& block : pp::local(h)) hidden_states = block(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
-    return ln_f(hidden_states);
+    return ln_f(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -312,11 +315,11 @@ class SessionMaskedModelImpl : public Module {
   AttentionMask attention_mask(const Batch& batch) { return bidirectional_mask(batch); }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embed(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embed(batch)) : pp::received();
     const AttentionMask mask = attention_mask(batch);
     for (auto& block : pp::local(h)) hidden_states = block(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
-    return ln_f(hidden_states);
+    return ln_f(tp::whole(hidden_states));
   }
 
   void reset_parameters() override {
@@ -363,7 +366,7 @@ class SessionForNextItemImpl : public Module {
           tp::sampled_cross_entropy(item_states, head->weight, head->bias, targets, config.softmax_temperature);
       if (!batch.want_logits) return outputs;
     }
-    const Tensor logits = head(tp::enter(item_states)) / config.softmax_temperature;
+    const Tensor logits = head(tp::shared(item_states)) / config.softmax_temperature;
     if (targets.defined() && !samples_classes()) outputs.loss_sum = tp::cross_entropy(logits, targets);
     if (batch.want_logits) outputs.logits = tp::gather(logits);
     return outputs;
@@ -413,7 +416,7 @@ class SessionForMaskedItemImpl : public Module {
           tp::sampled_cross_entropy(item_states, head->weight, head->bias, targets, config.softmax_temperature);
       if (!batch.want_logits) return outputs;
     }
-    const Tensor logits = head(tp::enter(item_states)) / config.softmax_temperature;
+    const Tensor logits = head(tp::shared(item_states)) / config.softmax_temperature;
     if (targets.defined() && !samples_classes()) outputs.loss_sum = tp::cross_entropy(logits, targets);
     if (batch.want_logits) outputs.logits = tp::gather(logits);
     return outputs;
@@ -460,6 +463,10 @@ inline const Plan session_for_next_item_plan = {
             {"n_inner", "tp"},
             {"vocab_size", "tp", Divides::uneven},
         },
+    .sequence = {"transformer.h"},
+    .partial_in_sequence = {"transformer.h.*.ln_1.weight", "transformer.h.*.ln_1.bias",
+                            "transformer.h.*.attn.c_proj.bias", "transformer.h.*.ln_2.weight",
+                            "transformer.h.*.ln_2.bias", "transformer.h.*.mlp.c_proj.bias"},
 };
 
 inline const bool session_for_next_item_registered = register_entry<SessionForNextItem, SessionConfig>(

@@ -151,7 +151,7 @@ class XLMRobertaSelfOutputImpl : public Module {
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
+    return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -205,7 +205,7 @@ class XLMRobertaOutputImpl : public Module {
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
+    return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -315,10 +315,11 @@ class XLMRobertaForSentenceEmbeddingImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 };
 TORCH_MODULE(XLMRobertaForSentenceEmbedding);
@@ -355,10 +356,11 @@ class XLMRobertaForSentencePairClassificationImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 };
 TORCH_MODULE(XLMRobertaForSentencePairClassification);
@@ -373,10 +375,11 @@ class XLMRobertaModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embeddings(batch)) : pp::received();
     const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
-    return hidden_states;
+    if (!pp::is_last()) return hidden_states;
+    return tp::whole(hidden_states);
   }
 
   XLMRobertaEmbeddings embeddings;
@@ -396,7 +399,9 @@ class XLMRobertaLMHeadImpl : public Module {
     if (config.tie_word_embeddings) tie_parameter(*decoder, decoder->bias, bias);
   }
 
-  Tensor forward(const Tensor& hidden_states) { return decoder(tp::enter(layer_norm(at::gelu(dense(hidden_states))))); }
+  Tensor forward(const Tensor& hidden_states) {
+    return decoder(tp::shared(layer_norm(at::gelu(dense(hidden_states)))));
+  }
 
   void reset_parameters() override {
     init::normal_(dense->weight, 0.0, config.initializer_range);
@@ -527,6 +532,11 @@ inline const Plan xlm_roberta_model_plan = {
             {"hidden_size", "tp"},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"encoder.layer"},
+    .partial_in_sequence = {"encoder.layer.*.attention.output.dense.bias",
+                            "encoder.layer.*.attention.output.LayerNorm.weight",
+                            "encoder.layer.*.attention.output.LayerNorm.bias", "encoder.layer.*.output.dense.bias",
+                            "encoder.layer.*.output.LayerNorm.weight", "encoder.layer.*.output.LayerNorm.bias"},
 };
 
 inline const bool xlm_roberta_for_sentence_embedding_registered =
