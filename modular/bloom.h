@@ -128,7 +128,7 @@ class BloomModelImpl : public gpt2::GPT2ModelImpl {
   ModuleListOf<BloomBlock> h;
 
  private:
-  using GPT2ModelImpl::drop, GPT2ModelImpl::wpe;
+  using GPT2ModelImpl::attention_mask, GPT2ModelImpl::drop, GPT2ModelImpl::wpe;
 };
 
 using BloomForCausalLM MODEL_ENTRY("causal-lm") = gpt2::GPT2LMHeadModel;

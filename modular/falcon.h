@@ -178,7 +178,7 @@ class FalconModelImpl : public bloom::BloomModelImpl {
     const at::ScalarType type = hidden_states.scalar_type();
     const RotaryTables rotary_embeddings =
         rotary_tables(config.rope_parameters, head_dim, config.max_position_embeddings, batch, type);
-    const AttentionMask mask = attention_mask(batch);
+    const AttentionMask mask = causal_mask(batch, /*window=*/0);
     const Tensor biases = alibi_biases(batch, type);
     for (auto& block : *h) hidden_states = block(hidden_states, rotary_embeddings, mask, biases);
     return ln_f(hidden_states);

@@ -97,15 +97,11 @@ class LlamaAttentionImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    Tensor query = prepare_query(q_proj(hidden_states)).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states)).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
+    Tensor query = q_proj(hidden_states).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
     Tensor value = v_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
     return o_proj(attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
