@@ -18,6 +18,7 @@
 #include "runtime/model/dropout.h"
 #include "runtime/model/functions.h"
 #include "runtime/model/init.h"
+#include "runtime/model/module.h"
 
 namespace modular {
 

@@ -156,15 +156,14 @@ TORCH_MODULE(EncoderModel);
 class EncoderHeadImpl : public Module {
  public:
   explicit EncoderHeadImpl(const EncoderConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         decoder(register_module("decoder", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     return decoder(activation(config.hidden_act, tp::gather(dense(hidden_states))));
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   EncoderConfig config;
   TP_COLWISE nn::Linear dense;
@@ -218,7 +217,8 @@ TORCH_MODULE(EncoderForSentences);
 class MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT EncoderForSentencePairsImpl : public Module {
  public:
   explicit EncoderForSentencePairsImpl(const EncoderConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", EncoderModel(config))),
         classifier(register_module("classifier", linear(3 * config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
@@ -234,8 +234,6 @@ class MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT EncoderForSentencePa
     if (batch.want_logits) outputs.logits = logits;
     return outputs;
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   EncoderConfig config;
   EncoderModel model;
