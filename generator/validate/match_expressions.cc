@@ -241,6 +241,10 @@ bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const B
     if (const auto* member = dyn_cast<clang::MemberExpr>(&flattened);
         member && isa<clang::CXXThisExpr>(member->getBase()))
       return refers(*member->getMemberDecl(), *reference->getDecl(), flattened, scope, names_base(*reference));
+  // A family may replace a field by a constant.
+  if (const auto* member = dyn_cast<clang::MemberExpr>(&spec); member && isa<clang::CXXThisExpr>(member->getBase()))
+    if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&flattened))
+      return refers(*reference->getDecl(), *member->getMemberDecl(), flattened, scope, names_base(*member));
   if (flattened.getStmtClass() != spec.getStmtClass())
     return differs(flattened, "this is another kind of expression than in the spec");
   if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&spec))

@@ -6,6 +6,7 @@
 #include "generator/weave/interpreter.h"
 #include "generator/weave/partition.h"
 #include "generator/weave/second_names.h"
+#include "generator/weave/trace.h"
 
 namespace modgen {
 namespace {

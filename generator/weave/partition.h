@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "generator/weave/module_tree.h"
 #include "generator/weave/shard_types.h"
+#include "generator/weave/trace.h"
 
 namespace modgen {
 
