@@ -46,7 +46,8 @@ std::optional<std::string> path_of_config(const ModuleNode& node, const Expr& ex
     case Expr::Kind::local: {
       if (!node.parent) return find_parameter_index(node, expr) ? std::optional<std::string>("") : std::nullopt;
       const auto [parent, argument] = find_argument(node, expr);
-      return argument ? path_of_config(*parent, *argument, depth + 1) : std::nullopt;
+      const bool is_config = argument && argument->type == expr.type;  // not one that is made from it
+      return is_config ? path_of_config(*parent, *argument, depth + 1) : std::nullopt;
     }
     case Expr::Kind::field: {
       if (!expr.operands.empty()) {
@@ -54,7 +55,8 @@ std::optional<std::string> path_of_config(const ModuleNode& node, const Expr& ex
         return holder ? std::optional(*holder + expr.name + ".") : std::nullopt;
       }
       const Expr* value = find_field_value(node, expr.name);
-      return value ? path_of_config(node, *value, depth + 1) : std::nullopt;
+      const auto field = std::ranges::find(node.type->fields, expr.name, &Field::name);
+      return value && value->type == field->canonical ? path_of_config(node, *value, depth + 1) : std::nullopt;
     }
     default:
       return std::nullopt;

@@ -59,10 +59,8 @@ TORCH_MODULE(AlphaChangedHeads);
 
 class AlphaConvertedHeadsImpl : public Module {
  public:
-  explicit AlphaConvertedHeadsImpl(const AlphaOtherConfig& config)
-      : up(register_module("up", linear(8, 8, false))), num_heads(config.num_heads) {}
+  explicit AlphaConvertedHeadsImpl(const AlphaOtherConfig& config) : num_heads(config.num_heads) {}
 
-  TP_COLWISE nn::Linear up;
   TP_LOCAL int64_t num_heads;
 };
 TORCH_MODULE(AlphaConvertedHeads);
