@@ -160,7 +160,8 @@ TORCH_MODULE(GPT2Block);
 class GPT2ModelImpl : public Module {
  public:
   explicit GPT2ModelImpl(const GPT2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         wte(register_module("wte", embedding(config.vocab_size, config.n_embd, std::nullopt))),
         wpe(register_module("wpe", embedding(config.n_positions, config.n_embd, std::nullopt))),
         drop(register_module("drop", nn::Dropout(config.embd_pdrop))),
@@ -183,8 +184,6 @@ class GPT2ModelImpl : public Module {
     return ln_f(hidden_states);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GPT2Config config;
   nn::Embedding wte;
   nn::Embedding wpe;
@@ -198,7 +197,8 @@ TORCH_MODULE(GPT2Model);
 class GPT2LMHeadModelImpl : public Module {
  public:
   explicit GPT2LMHeadModelImpl(const GPT2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         transformer(register_module("transformer", GPT2Model(config))),
         lm_head(register_module("lm_head", linear(config.n_embd, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, transformer->wte->weight);
@@ -212,8 +212,6 @@ class GPT2LMHeadModelImpl : public Module {
     return tp::cross_entropy_outputs(lm_head(tp::enter(hidden_states)), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GPT2Config config;
   GPT2Model transformer;
   nn::Linear lm_head;
@@ -224,7 +222,8 @@ TORCH_MODULE(GPT2LMHeadModel);
 class GPT2ForSequenceClassificationImpl : public Module {
  public:
   explicit GPT2ForSequenceClassificationImpl(const GPT2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         transformer(register_module("transformer", GPT2Model(config))),
         score(register_module("score", linear(config.n_embd, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -241,8 +240,6 @@ class GPT2ForSequenceClassificationImpl : public Module {
     return classification_outputs(logits, batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GPT2Config config;
   GPT2Model transformer;
   nn::Linear score;
@@ -253,7 +250,8 @@ TORCH_MODULE(GPT2ForSequenceClassification);
 class GPT2ForTokenClassificationImpl : public Module {
  public:
   explicit GPT2ForTokenClassificationImpl(const GPT2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         transformer(register_module("transformer", GPT2Model(config))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))),
         classifier(register_module("classifier", linear(config.n_embd, config.num_labels, /*bias=*/true))) {
@@ -269,8 +267,6 @@ class GPT2ForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return cross_entropy_outputs(classifier(dropout(hidden_states)), batch, same_labels);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   GPT2Config config;
   GPT2Model transformer;

@@ -278,7 +278,8 @@ TORCH_MODULE(ModernBertPredictionHead);
 class ModernBertForSequenceClassificationImpl : public Module {
  public:
   explicit ModernBertForSequenceClassificationImpl(const ModernBertConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", ModernBertModel(config))),
         drop(register_module("drop", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
@@ -318,7 +319,8 @@ TORCH_MODULE(ModernBertForSequenceClassification);
 class ModernBertForTokenClassificationImpl : public Module {
  public:
   explicit ModernBertForTokenClassificationImpl(const ModernBertConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", ModernBertModel(config))),
         drop(register_module("drop", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))),

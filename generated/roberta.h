@@ -69,7 +69,8 @@ struct RobertaConfig {
 class RobertaEmbeddingsImpl : public Module {
  public:
   explicit RobertaEmbeddingsImpl(const RobertaConfig& config)
-      : word_embeddings(
+      : Module(config.initializer_range),
+        word_embeddings(
             register_module("word_embeddings", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         position_embeddings(register_module(
             "position_embeddings", embedding(config.max_position_embeddings, config.hidden_size, config.pad_token_id))),
@@ -77,7 +78,6 @@ class RobertaEmbeddingsImpl : public Module {
                                               embedding(config.type_vocab_size, config.hidden_size, std::nullopt))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
         dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range),
         padding_idx(*config.pad_token_id) {}
 
   /// The row of position_embeddings for each token: [batch or 1, seq].
@@ -94,14 +94,11 @@ class RobertaEmbeddingsImpl : public Module {
     return dropout(LayerNorm(embedded + position_embeddings(positions(batch))));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Embedding word_embeddings;
   nn::Embedding position_embeddings;
   nn::Embedding token_type_embeddings;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
   int64_t padding_idx;  // padding id of tokens and of their positions
 };
 TORCH_MODULE(RobertaEmbeddings);
@@ -109,10 +106,10 @@ TORCH_MODULE(RobertaEmbeddings);
 class RobertaSelfAttentionImpl : public Module {
  public:
   explicit RobertaSelfAttentionImpl(const RobertaConfig& config)
-      : num_attention_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_attention_heads(config.num_attention_heads),
         attention_head_size(config.hidden_size / config.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(attention_head_size))),
-        initializer_range(config.initializer_range),
         query(register_module("query", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         key(register_module("key", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         value(register_module("value", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
@@ -129,12 +126,9 @@ class RobertaSelfAttentionImpl : public Module {
     return tp::attention(query_layer, key_layer, by_head(value(hidden_states_tp)), mask, scaling, dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_attention_heads;
   int64_t attention_head_size;
   double scaling;
-  double initializer_range;
   nn::Linear query;
   nn::Linear key;
   nn::Linear value;
@@ -146,21 +140,18 @@ TORCH_MODULE(RobertaSelfAttention);
 class RobertaSelfOutputImpl : public Module {
  public:
   explicit RobertaSelfOutputImpl(const RobertaConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range) {}
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
     return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
 };
 TORCH_MODULE(RobertaSelfOutput);
 
@@ -182,17 +173,14 @@ TORCH_MODULE(RobertaAttention);
 class RobertaIntermediateImpl : public Module {
  public:
   explicit RobertaIntermediateImpl(const RobertaConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& hidden_states) { return activation(hidden_act, dense(tp::enter(hidden_states))); }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(RobertaIntermediate);
 
@@ -200,21 +188,18 @@ TORCH_MODULE(RobertaIntermediate);
 class RobertaOutputImpl : public Module {
  public:
   explicit RobertaOutputImpl(const RobertaConfig& config)
-      : dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range) {}
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
     return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
 };
 TORCH_MODULE(RobertaOutput);
 
@@ -244,7 +229,7 @@ TORCH_MODULE(RobertaLayer);
 class RobertaEncoderImpl : public Module {
  public:
   explicit RobertaEncoderImpl(const RobertaConfig& config)
-      : layer(register_module("layer", ModuleListOf<RobertaLayer>())) {
+      : Module(config.initializer_range), layer(register_module("layer", ModuleListOf<RobertaLayer>())) {
     for (int64_t i = 0; i < config.num_hidden_layers; ++i) layer->push_back(RobertaLayer(config));
   }
 
@@ -256,8 +241,8 @@ TORCH_MODULE(RobertaEncoder);
 class RobertaClassificationHeadImpl : public Module {
  public:
   explicit RobertaClassificationHeadImpl(const RobertaConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        initializer_range(config.initializer_range),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         out_proj(register_module("out_proj", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
@@ -266,10 +251,7 @@ class RobertaClassificationHeadImpl : public Module {
     return out_proj(dropout(dense(first).tanh()));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
-  double initializer_range;
   nn::Dropout dropout;
   nn::Linear out_proj;
 };
@@ -279,15 +261,12 @@ TORCH_MODULE(RobertaClassificationHead);
 class RobertaPoolerImpl : public Module {
  public:
   explicit RobertaPoolerImpl(const RobertaConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) { return dense(hidden_states.select(1, 0)).tanh(); }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
-  double initializer_range;
 };
 TORCH_MODULE(RobertaPooler);
 
@@ -295,7 +274,8 @@ TORCH_MODULE(RobertaPooler);
 class RobertaForSentenceEmbeddingImpl : public Module {
  public:
   explicit RobertaForSentenceEmbeddingImpl(const RobertaConfig& config)
-      : embeddings(register_module("embeddings", RobertaEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", RobertaEmbeddings(config))),
         encoder(register_module("encoder", RobertaEncoder(config))) {
     pooler = register_module("pooler", RobertaPooler(config));
   }
@@ -328,7 +308,8 @@ TORCH_MODULE(RobertaForSentenceEmbedding);
 class RobertaForSentencePairClassificationImpl : public Module {
  public:
   explicit RobertaForSentencePairClassificationImpl(const RobertaConfig& config)
-      : embeddings(register_module("embeddings", RobertaEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", RobertaEmbeddings(config))),
         encoder(register_module("encoder", RobertaEncoder(config))),
         config(config),
         classifier(register_module("classifier", linear(3 * config.hidden_size, config.num_labels, /*bias=*/true))) {
@@ -345,8 +326,6 @@ class RobertaForSentencePairClassificationImpl : public Module {
     Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
     return classification_outputs(logits, batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   RobertaEmbeddings embeddings;
   RobertaEncoder encoder;
@@ -368,7 +347,8 @@ TORCH_MODULE(RobertaForSentencePairClassification);
 class RobertaModelImpl : public Module {
  public:
   RobertaModelImpl(const RobertaConfig& config, bool add_pooling_layer)
-      : embeddings(register_module("embeddings", RobertaEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", RobertaEmbeddings(config))),
         encoder(register_module("encoder", RobertaEncoder(config))) {
     if (add_pooling_layer) pooler = register_module("pooler", RobertaPooler(config));
   }
@@ -420,7 +400,8 @@ TORCH_MODULE(RobertaLMHead);
 class RobertaForMaskedLMImpl : public Module {
  public:
   explicit RobertaForMaskedLMImpl(const RobertaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         roberta(register_module("roberta", RobertaModel(config, /*add_pooling_layer=*/false))),
         lm_head(register_module("lm_head", RobertaLMHead(config))) {
     if (config.tie_word_embeddings)
@@ -445,7 +426,8 @@ TORCH_MODULE(RobertaForMaskedLM);
 class RobertaForSequenceClassificationImpl : public Module {
  public:
   explicit RobertaForSequenceClassificationImpl(const RobertaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         roberta(register_module("roberta", RobertaModel(config, /*add_pooling_layer=*/false))),
         classifier(register_module("classifier", RobertaClassificationHead(config))) {}
 
@@ -462,8 +444,6 @@ class RobertaForSequenceClassificationImpl : public Module {
     return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   RobertaConfig config;
   RobertaModel roberta;
   RobertaClassificationHead classifier;
@@ -474,7 +454,8 @@ TORCH_MODULE(RobertaForSequenceClassification);
 class RobertaForTokenClassificationImpl : public Module {
  public:
   explicit RobertaForTokenClassificationImpl(const RobertaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         roberta(register_module("roberta", RobertaModel(config, /*add_pooling_layer=*/false))),
         dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
@@ -491,8 +472,6 @@ class RobertaForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   RobertaConfig config;
   RobertaModel roberta;

@@ -201,7 +201,8 @@ inline void fill_table(const Tensor& weight, double std) {
 class SessionInputsImpl : public Module {
  public:
   explicit SessionInputsImpl(const SessionConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         item_embedding(register_module("item_embedding", embedding(config.vocab_size, config.item_dim, 0))),
         feature_embeddings(register_module("feature_embeddings", ModuleListOf<nn::Embedding>())),
         projection(register_module("projection", linear(interaction_dim(config), config.n_embd, /*bias=*/true))) {
@@ -232,7 +233,7 @@ class SessionInputsImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, config.initializer_range);  // projections
+    Module::reset_parameters();  // projections
     fill_table(item_embedding->weight, config.embedding_std);
     for (auto& table : *feature_embeddings) fill_table(table->weight, config.embedding_std);
   }
@@ -249,7 +250,8 @@ TORCH_MODULE(SessionInputs);
 class SessionModelImpl : public Module {
  public:
   explicit SessionModelImpl(const SessionConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         wpe(register_module("wpe", embedding(config.n_positions, config.n_embd, std::nullopt))),
         drop(register_module("drop", nn::Dropout(config.embd_pdrop))),
         h(register_module("h", ModuleListOf<SessionBlock>())),
@@ -272,8 +274,6 @@ class SessionModelImpl : public Module {
     return ln_f(hidden_states);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   SessionConfig config;
   nn::Embedding wpe;
   nn::Dropout drop;
@@ -288,7 +288,8 @@ TORCH_MODULE(SessionModel);
 class SessionMaskedModelImpl : public Module {
  public:
   explicit SessionMaskedModelImpl(const SessionConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         wpe(register_module("wpe", embedding(config.n_positions, config.n_embd, std::nullopt))),
         drop(register_module("drop", nn::Dropout(config.embd_pdrop))),
         h(register_module("h", ModuleListOf<SessionBlock>())),
@@ -320,7 +321,7 @@ class SessionMaskedModelImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, config.initializer_range);
+    Module::reset_parameters();
     init::normal_(masked_item_embedding, 0.0, 0.001);
   }
 

@@ -660,22 +660,19 @@ TORCH_MODULE(T5ForSentenceEmbedding);
 class T5ClassificationHeadImpl : public Module {
  public:
   explicit T5ClassificationHeadImpl(const T5Config& config)
-      : dense(register_module("dense", linear(config.d_model, config.d_model, /*bias=*/true))),
+      : Module(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))),
+        dense(register_module("dense", linear(config.d_model, config.d_model, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout))),
-        out_proj(register_module("out_proj", linear(config.d_model, config.num_labels, /*bias=*/true))),
-        std(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))) {}
+        out_proj(register_module("out_proj", linear(config.d_model, config.num_labels, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const Tensor features = dense(dropout(hidden_states)).tanh();
     return out_proj(dropout(features));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, std); }
-
   nn::Linear dense;
   nn::Dropout dropout;
   nn::Linear out_proj;
-  double std;
 };
 TORCH_MODULE(T5ClassificationHead);
 
@@ -712,7 +709,7 @@ TORCH_MODULE(T5ForSequenceClassification);
 class T5ForTokenClassificationImpl : public Module {
  public:
   explicit T5ForTokenClassificationImpl(const T5Config& config)
-      : factor(config.initializer_factor),
+      : Module(config.initializer_factor),
         transformer(register_module("transformer", T5EncoderModel(config))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout))),
         classifier(register_module("classifier", linear(config.d_model, config.num_labels, /*bias=*/true))) {}
@@ -725,9 +722,6 @@ class T5ForTokenClassificationImpl : public Module {
     return cross_entropy_outputs(classifier(dropout(hidden_states)), batch, same_labels);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, factor); }
-
-  double factor;
   T5EncoderModel transformer;
   nn::Dropout dropout;
   nn::Linear classifier;
