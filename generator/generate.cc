@@ -41,6 +41,11 @@ bool read_specs(Session& session, Specs& specs, FamilyWorkers& workers) {
 /// The generated file of `job`, with the locations in the specs of the assumptions that its proofs trust.
 Output print_output(const Parsed& parsed, FamilyJob& job, bool keep_models) {
   Output output;
+  for (EntryPlan& plan : job.model.plans)
+    if (!plan.context_error.empty()) {
+      const Location at = parsed.sources.locate(job.text.origin(plan.context_where.begin));
+      plan.context_error = at.path + ":" + std::to_string(at.line) + ": " + plan.context_error;
+    }
   output.bytes = print(job.model);
   for (EntryPlan& plan : job.model.plans)
     for (EntryPlan::Trust& trust : plan.proof.trusted) {

@@ -209,7 +209,7 @@ class BertPoolerImpl : public Module {
       : dense(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
         initializer_range(config.initializer_range) {}
 
-  Tensor forward(const Tensor& hidden_states) { return dense(hidden_states.select(1, 0)).tanh(); }
+  Tensor forward(const Tensor& hidden_states) { return dense(first_tokens(hidden_states)).tanh(); }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 

@@ -281,7 +281,7 @@ class DebertaV2ContextPoolerImpl : public Module {
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    return activation(hidden_act, dense(dropout(hidden_states.select(1, 0))));
+    return activation(hidden_act, dense(dropout(first_tokens(hidden_states))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }

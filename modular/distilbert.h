@@ -162,7 +162,7 @@ struct MODEL_ENTRY("sequence-classification") DistilBertForSequenceClassificatio
   }
 
   Tensor features(const Tensor& hidden_states, const Batch&) {
-    return dropout(at::relu(pre_classifier(hidden_states.select(1, 0))));
+    return dropout(at::relu(pre_classifier(first_tokens(hidden_states))));
   }
 
   DistilBertModel bert;

@@ -156,6 +156,11 @@ struct EntryPlan {
   std::vector<Experts> experts;
   std::vector<std::string> rates, tables;
   bool uncached = false;  // it looks along the sequence other than through functions that know the cache
+  // Why context-parallel ranks cannot divide its sequences, and where; empty if they can. The location in the spec,
+  // "modular/vit.h:92", is part of the printed text.
+  std::string context_error;
+  SourceSpan context_where;
+  bool full_loss = false;  // context-parallel ranks compute the same loss
   std::vector<StageCut> cuts;
   Proof proof;
 };

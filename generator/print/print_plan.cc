@@ -128,6 +128,8 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
   write_names(json, "rates", plan.rates);
   write_names(json, "tables", plan.tables);
   if (plan.uncached) json.attribute("uncached", true);
+  if (!plan.context_error.empty()) json.attribute("context_error", plan.context_error);
+  if (plan.full_loss) json.attribute("full_loss", true);
   json.attributeArray("stage_cuts", [&] {
     for (const EntryPlan::StageCut& cut : plan.cuts)
       json.object([&] {
@@ -183,6 +185,8 @@ std::string members(const FamilyModel& family, const EntryPlan& plan) {
   text += member("rates", each(plan.rates, quoted));
   text += member("tables", each(plan.tables, quoted));
   if (plan.uncached) text += "    .uncached = true,\n";
+  if (!plan.context_error.empty()) text += "    .context_error = " + quoted(plan.context_error) + ",\n";
+  if (plan.full_loss) text += "    .full_loss = true,\n";
   return text;
 }
 

@@ -74,12 +74,13 @@ void Interpreter::run_entry(const Function& forward) {
            "run the first stack, then run the second stack on its output");
 }
 
-void Interpreter::read_entry(const Function& forward, const Value& batch) {
+Value Interpreter::read_entry(const Function& forward, const Value& batch) {
   is_entry_ = true;
   const Value result = call(forward, &root_, {}, {batch}, nullptr);
   if (const Value* unknown = find_unknown(result)) reject_unknown(*unknown, forward.where, "the entry returns it");
   for (const auto& [name, member] : result.members)  // those that were changed in place, too
     if (!member.has_failed() && findings_.empty()) check_output(name, forward.where, member);
+  return result;
 }
 
 void Interpreter::run_alone(const Function& method) {

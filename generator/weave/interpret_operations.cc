@@ -14,6 +14,14 @@ void mark_reduced(const Value& viewed, Value& view) {
   for (Value& element : view.elements) mark_reduced(viewed, element);
 }
 
+/// Whether the operation would take values that are the same for all positions for those of a rank's positions.
+bool acts_on_context(const std::string& name, const Expr& expr) {
+  Operation op;
+  op.name = name;
+  op.expr = &expr;
+  return looks_along(op);
+}
+
 }  // namespace
 
 void Interpreter::close_sums(const Expr& expr, const std::vector<const Expr*>& operands, std::vector<Value>& values) {
@@ -89,7 +97,8 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
   if (has_unknown) return *meet_unknown(expr, operands, values);
   const bool invariant =
       std::all_of(values.begin(), values.end(), [](const Value& value) { return value.is_invariant(); });
-  if (axis_ != Axis::tp && !invariant) return read_operation(name, rule, expr, std::move(operands), std::move(values));
+  const bool is_read = axis_ != Axis::tp && (!invariant || (axis_ == Axis::context && acts_on_context(name, expr)));
+  if (is_read) return read_operation(name, rule, expr, std::move(operands), std::move(values));
   if (!rule) return apply_unknown(name, expr, operands, values);
   const bool gradient =
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });

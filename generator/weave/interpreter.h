@@ -108,7 +108,7 @@ class Interpreter {
   /// Runs a method that no entry reaches, with arguments that are the same on every rank.
   void run_alone(const Function& method);
   /// Runs an entry in a reading other than tp, which inserts nothing.
-  void read_entry(const Function& forward, const Value& batch);
+  Value read_entry(const Function& forward, const Value& batch);
 
  private:
   // ---- interpret.cc: reports, placements, calls ----

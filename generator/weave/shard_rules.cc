@@ -185,7 +185,16 @@ void inherit(Operation& op, std::vector<Value>& given, Value& result) {
 
 }  // namespace
 
+bool looks_along(const Operation& op) {
+  const ReadingRule* rule = find_reading_rule(op);
+  return rule && rule->looks_along;
+}
+
 std::string_view get_advice(Axis axis) {
+  if (axis == Axis::context)
+    return "look along the sequence with functions of the contract, which know the positions of other ranks: "
+           "attention, "
+           "mean_pooling, next_tokens, … (docs/reference/contract.md)";
   return axis == Axis::positions
              ? "look along the sequence with functions of the contract, which know the cache of generation: attention, "
                "causal_conv1d, selective_scan, … (docs/reference/contract.md)"

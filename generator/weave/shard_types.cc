@@ -174,18 +174,26 @@ namespace {
 
 /// The words of a reading for those of the tp axis.
 struct Words {
-  std::string_view on_tp, of_rows, of_positions;
+  std::string_view on_tp, of_rows, of_positions, of_context;
 };
 constexpr Words kWords[] = {
-    {"full on every tp rank", "the same for all rows of the batch", "the same for all positions"},
-    {"the same on every tp rank", "the same for all rows of the batch", "the same for all positions"},
-    {"partial sums over tp", "sums over a rank's rows of the batch", "sums over a forward's positions"},
-    {"partial sum over tp", "sum over a rank's rows of the batch", "sum over a forward's positions"},
-    {"the sum over tp", "the sum over all ranks", "the sum over all forwards"},
-    {"split over tp", "split by the rows of the batch", "split by the positions of the sequence"},
-    {"each rank sees only its slice", "each rank sees only its rows", "a forward with a cache sees only its positions"},
-    {"a tp-local count", "a number of a rank's rows", "a number of a forward's positions"},
-    {"tp-local counts", "numbers of a rank's rows", "numbers of a forward's positions"},
+    {"full on every tp rank", "the same for all rows of the batch", "the same for all positions",
+     "the same for all positions"},
+    {"the same on every tp rank", "the same for all rows of the batch", "the same for all positions",
+     "the same for all positions"},
+    {"partial sums over tp", "sums over a rank's rows of the batch", "sums over a forward's positions",
+     "sums over a rank's positions"},
+    {"partial sum over tp", "sum over a rank's rows of the batch", "sum over a forward's positions",
+     "sum over a rank's positions"},
+    {"the sum over tp", "the sum over all ranks", "the sum over all forwards", "the sum over all ranks"},
+    {"split over tp", "split by the rows of the batch", "split by the positions of the sequence",
+     "split by the positions of the sequence"},
+    {"each rank sees only its slice", "each rank sees only its rows", "a forward with a cache sees only its positions",
+     "each rank sees only its positions"},
+    {"a tp-local count", "a number of a rank's rows", "a number of a forward's positions",
+     "a number of a rank's positions"},
+    {"tp-local counts", "numbers of a rank's rows", "numbers of a forward's positions",
+     "numbers of a rank's positions"},
 };
 
 }  // namespace
@@ -193,7 +201,9 @@ constexpr Words kWords[] = {
 std::string to_words(Axis axis, std::string message) {
   if (axis == Axis::tp) return message;
   for (const Words& words : kWords) {
-    const std::string_view with = axis == Axis::rows ? words.of_rows : words.of_positions;
+    const std::string_view with = axis == Axis::rows        ? words.of_rows
+                                  : axis == Axis::positions ? words.of_positions
+                                                            : words.of_context;
     for (size_t at = 0; (at = message.find(words.on_tp, at)) != std::string::npos; at += with.size())
       message.replace(at, words.on_tp.size(), with);
   }

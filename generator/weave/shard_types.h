@@ -19,9 +19,9 @@ namespace modgen {
 struct ModuleNode;
 
 /// The division that one reading of a method is about: among tensor-parallel ranks as annotations say, the rows of the
-/// batch among data-parallel ranks, or the positions of a sequence among the forwards of a generation, which a cache
-/// joins.
-enum class Axis : uint8_t { tp, rows, positions };
+/// batch among data-parallel ranks, the positions of a sequence among the forwards of a generation, which a cache
+/// joins, or the positions among context-parallel ranks.
+enum class Axis : uint8_t { tp, rows, positions, context };
 
 struct ShardType {
   enum class Kind {
@@ -220,6 +220,9 @@ Rule find_rule(std::string_view name);
 /// The rule for a function that Clang resolved to `callee`, or null. Only functions of at::, torch:: and the contract
 /// have rules, not other functions of the same name. Sets `name` to the name in the rule table.
 Rule find_rule(const Callee& callee, std::string& name);
+
+/// Whether the operation looks along the sequence, so that it acts on the context that the runtime binds.
+bool looks_along(const Operation& op);
 
 /// Applies an operation in the reading `op.axis`, where parameters are full and nothing is inserted. `rule` is its rule
 /// on the tp axis, or null. Without a rule the operation is rejected if an operand is split, partial or a share.

@@ -48,7 +48,8 @@ struct ParallelModel::State {
   std::vector<std::unique_ptr<Feature>> features;  // in the order in which parallelize() applied them
   SentenceObjective* sentences = nullptr;          // one of the features, or null
   SequenceShares* sequence = nullptr;              // one of the features, or null
-  Parallel in_forwards, in_training;               // interfaces that the model is bound to, without and with a backward
+  std::unique_ptr<ContextRanks> context;
+  Parallel in_forwards, in_training;  // interfaces that the model is bound to, without and with a backward
 
   State(const Entry& entry, Model model, Mesh& mesh, const ParallelOptions& options)
       : entry(entry), mesh(mesh), options(options), model(std::move(model)) {}
@@ -94,6 +95,18 @@ struct ParallelModel::State {
     return (!reduces_gradients() && !options.bf16 && !options.offload.optimizer) ||
            (has_local_compute_copy() && micro_batches == 1 && !replicas);
   }
+
+  /// Binds `parallel` to this rank's positions of the batches, and returns the batches with these. Without context
+  /// parallelism, the batches are returned as they are.
+  std::vector<Batch> cut(std::span<const Batch> batches, Parallel& parallel) const;
+  /// The same for forwards without a backward, which run on all positions if the ranks do not divide the sequences.
+  std::vector<Batch> cut_if_divisible(std::span<const Batch> batches, Parallel& parallel) const;
+  /// Whether this rank's losses and counts are terms of the step's. Of ranks that compute the same, one counts.
+  bool counts_loss(const Parallel& parallel) const {
+    return mesh.coordinate(Axis::cp) == 0 || (parallel.context && !entry.plan->full_loss);
+  }
+  /// Whether this rank's logits are those of its positions.
+  bool has_logits_by_position(const Parallel& parallel) const { return parallel.context && !entry.plan->full_loss; }
 
   /// Publishes new values of the slices to the compute copies.
   void parameters_changed();

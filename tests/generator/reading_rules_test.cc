@@ -1,4 +1,5 @@
-// Tests of the rules for values that are split by the rows of the batch, or by the positions of the sequence.
+// Tests of the rules for values that are split by the rows of the batch, or by the positions of the sequence, among
+// forwards or among ranks.
 #include "generator/source/names.h"
 #include "tests/generator/rule_values.h"
 
@@ -168,10 +169,58 @@ TEST(Positions, AreNotReadInFunctionsThatDoNotKnowTheCache) {
   EXPECT_REJECTED("meets one", Axis::positions, "op *", {x, alike(3)});
 }
 
+TEST(Context, IsKnownToFunctionsThatLookAlongTheSequence) {
+  const Value x = split(1, 3), heads = split(2, 4), ids = split(1, 2);
+  EXPECT_TYPE(sharded(1), Axis::context, "modular::attention", {heads, heads, heads, Value(), flag()});
+  EXPECT_TYPE(sharded(1), Axis::context, "modular::next_tokens", {ids});
+  EXPECT_TYPE(sharded(0), Axis::context, "modular::key_distances", {ids});
+  EXPECT_TYPE(sharded(1), Axis::context, "modular::position_ids", {ids});
+  EXPECT_TYPE(kInvariant, Axis::context, "modular::mean_pooling", {x, ids});
+  EXPECT_TYPE(kInvariant, Axis::context, "modular::first_tokens", {x});
+  EXPECT_TYPE(kInvariant, Axis::context, "modular::key_mask", {batch()});
+  EXPECT_REJECTED("over", Axis::context, ".cumsum", {x, literal(1)});
+  EXPECT_REJECTED("all positions", Axis::context, "modular::causal_conv1d", {x, alike(3), alike(1)});
+  EXPECT_REJECTED("all positions", Axis::context, "scaled_dot_product_attention", {heads, heads, heads});
+}
+
+TEST(Context, IsNotLookedAtWithValuesOfAllPositions) {
+  EXPECT_REJECTED("attention of a value", Axis::context, "modular::attention",
+                  {alike(4), alike(4), alike(4), Value(), flag()});
+  EXPECT_REJECTED("first_tokens of a value", Axis::context, "modular::first_tokens", {alike(3)});
+  EXPECT_REJECTED("next_tokens of a value", Axis::context, "modular::next_tokens", {alike(2)});
+  EXPECT_REJECTED("no rule", Axis::context, "modular::attention",
+                  {split(2, 4), split(2, 4), split(2, 4), batch(), flag()});
+}
+
+TEST(Context, DropsRowsThatTheRuntimeKnows) {
+  Value rows = split(0, 2);
+  rows.outer = field_count("#batch");
+  EXPECT_TYPE(sharded(1), Axis::context, "Dropout layer", {Value(), split(1, 3)});
+  EXPECT_TYPE(sharded(0), Axis::context, "Dropout layer", {Value(), rows});
+  EXPECT_TYPE(kInvariant, Axis::context, "Dropout layer", {Value(), alike(2)});
+  EXPECT_REJECTED("dropout", Axis::context, "Dropout layer", {Value(), split(2, 4)});
+  EXPECT_REJECTED("dropout", Axis::context, "Dropout layer", {Value(), alike(3)});
+}
+
+TEST(Context, CountsALossOfRowsOnce) {
+  Value of_rows = batch(), of_tokens = batch();
+  of_rows.members["labels"] = alike(1), of_tokens.members["labels"] = split(1, 2);
+  const auto loss_type = [](const Value& logits, const Value& labels) {
+    return Applied(Axis::context, "modular::classification_outputs", {logits, labels, flag()})
+        .result.members["loss_sum"]
+        .type;
+  };
+  EXPECT_EQ(loss_type(alike(2), of_rows), kInvariant);
+  EXPECT_EQ(loss_type(split(1, 3), of_tokens), kPartial);
+  EXPECT_REJECTED("a loss over logits", Axis::context, "modular::classification_outputs",
+                  {alike(2), of_tokens, flag()});
+}
+
 TEST(Messages, NameTheReading) {
   EXPECT_EQ(to_words(Axis::rows, "mean over dimension 0, which is split over tp: each rank sees only its slice"),
             "mean over dimension 0, which is split by the rows of the batch: each rank sees only its rows");
   EXPECT_EQ(to_words(Axis::positions, "a partial sum over tp"), "a sum over a forward's positions");
+  EXPECT_EQ(to_words(Axis::context, "a partial sum over tp"), "a sum over a rank's positions");
   EXPECT_EQ(to_words(Axis::tp, "a partial sum over tp"), "a partial sum over tp");
 }
 

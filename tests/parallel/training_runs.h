@@ -24,7 +24,7 @@ extern const Fields kSmallT5;
 const Entry& get_entry(const std::string& architecture);
 
 /// Returns the full batch of a step, the same on all ranks: 24 rows of 12 tokens, some of them padding, or of images.
-Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary = 62);
+Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary = 62, int64_t sequence = 12);
 
 /// A variant of a training run that must not change its results.
 struct Variant {
@@ -34,6 +34,8 @@ struct Variant {
   int64_t micro_batches = 1;
   std::string optimizer = "adamw";
   bool documents = false;      // rows hold several documents each
+  bool left_padding = false;   // one row begins with padding instead of ending with it
+  int64_t sequence = 12;       // tokens per row
   bool compares_rows = false;  // the loss compares the rows of a micro-batch across all data-parallel ranks
 };
 

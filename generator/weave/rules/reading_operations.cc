@@ -257,9 +257,20 @@ Value convolution_layer(Operation& op) {
   return Value::tensor(sharded(0), true, x.rank);
 }
 
-/// The mask depends on the row's number in the batch, which is dimension 0.
+/// Whether the runtime knows which positions of context-parallel ranks are rows of `x`: of [batch, seq, features],
+/// [batch * seq, features], and of [batch, features], which is the same on all of them.
+bool has_known_rows(const Value& x) {
+  if (!is_split(x)) return is_full(x) && x.rank == 2;
+  const bool is_compound = x.type.dim == 0 && x.rank == 2 && x.outer == field_count("#batch");
+  return is_compound || (x.type.dim == 1 && x.rank == 3 && !x.outer.is_known());
+}
+
+/// The mask depends on the row's number in the batch, which is dimension 0, and on the position.
 Value dropout_layer(Operation& op) {
   const Value& x = op.values[1];
+  if (op.axis == Axis::context && !has_known_rows(x))
+    return op.reject("unproven: dropout of a value that is " + describe(x),
+                     "apply it to a value [batch, seq, features], or to one per row, [batch, features]");
   if (is_split(x) && op.axis == Axis::rows && (x.type.dim != 0 || x.outer.is_known()))
     return op.reject("unproven: dropout of a value that is " + describe(x),
                      "apply it where the rows of the batch are dimension 0");
@@ -325,7 +336,7 @@ const ReadingRules& operation_readings() {
         {"embedding", {embedding}},
         {"Conv1d layer", {convolution_layer}},
         {"Conv2d layer", {convolution_layer}},
-        {"Dropout layer", {dropout_layer}},
+        {"Dropout layer", {dropout_layer, {}, true}},
         {"modular::tp::enter", {unchanged}},
         {"modular::tp::gather", {unchanged}},
         {"modular::same_labels", {unchanged}},

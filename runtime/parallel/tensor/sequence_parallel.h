@@ -20,8 +20,10 @@ namespace modular {
 /// as without sequence parallelism. Sums are in rank order where the collectives' are.
 class SequenceShares final : public tp::SequenceParallel, public Feature {
  public:
-  /// `tp`: the tp ranks. `two_stacks`: whether a decoder's layers run on parts of the positions too.
-  SequenceShares(ProcessGroup tp, bool two_stacks) : tp_(std::move(tp)), two_stacks_(two_stacks) {}
+  /// `tp`: the tp ranks. `two_stacks`: whether a decoder's layers run on parts of the positions too. `context_ranks`:
+  /// the number of ranks that divide sequences before tp ranks do.
+  SequenceShares(ProcessGroup tp, bool two_stacks, int64_t context_ranks = 1)
+      : tp_(std::move(tp)), two_stacks_(two_stacks), context_ranks_(context_ranks) {}
 
   /// Appends the number of micro-batches whose sequences the ranks do not divide.
   void begin_step(TrainingStep& step) override;
@@ -43,6 +45,7 @@ class SequenceShares final : public tp::SequenceParallel, public Feature {
 
   ProcessGroup tp_;
   bool two_stacks_;
+  int64_t context_ranks_;
   size_t counts_at_ = 0;  // index in TrainingStep::counts
   bool in_step_ = false;  // whether the running step is bound
 };
