@@ -179,7 +179,7 @@ TEST(Context, IsKnownToFunctionsThatLookAlongTheSequence) {
   EXPECT_TYPE(kInvariant, Axis::context, "modular::first_tokens", {x});
   EXPECT_TYPE(kInvariant, Axis::context, "modular::key_mask", {batch()});
   EXPECT_REJECTED("over", Axis::context, ".cumsum", {x, literal(1)});
-  EXPECT_REJECTED("all positions", Axis::context, "modular::causal_conv1d", {x, alike(3), alike(1)});
+  EXPECT_TYPE(sharded(1), Axis::context, "modular::causal_conv1d", {x, alike(3), alike(1)});
   EXPECT_REJECTED("all positions", Axis::context, "scaled_dot_product_attention", {heads, heads, heads});
 }
 

@@ -7,15 +7,15 @@ namespace {
 
 /// The dimension of `shape` that the reading splits.
 std::optional<int64_t> split_dimension(Axis axis, std::string_view shape) {
-  const std::string_view letters = axis == Axis::rows ? "nb" : axis == Axis::positions ? "nsr" : "nst";
+  const std::string_view letters = axis == Axis::rows ? "nb" : axis == Axis::positions ? "ns" : "nst";
   const size_t found = shape.find_first_of(letters);
   return found == std::string_view::npos ? std::nullopt : std::optional(static_cast<int64_t>(found));
 }
 
 std::string spelled(std::string_view shape) {
-  static const std::map<char, std::string_view> names = {{'b', "batch"}, {'s', "seq"},  {'t', "seq"},
-                                                         {'r', "seq"},   {'w', "seq"},  {'n', "rows"},
-                                                         {'h', "heads"}, {'k', "keys"}, {'f', "features"}};
+  static const std::map<char, std::string_view> names = {{'b', "batch"}, {'s', "seq"},     {'t', "seq"},
+                                                         {'w', "seq"},   {'n', "rows"},    {'h', "heads"},
+                                                         {'k', "keys"},  {'f', "features"}};
   std::string text = "[";
   for (const char letter : shape) {
     const auto name = names.find(letter);
@@ -41,7 +41,7 @@ bool has_shape(Operation& op, size_t i, std::string_view shape) {
   } else if (is_split(value)) {
     const bool is_inner = split && value.outer.is_known() && !(op.axis != Axis::rows && shape[*split] == 'n');
     const bool fits = split && !is_inner && value.type.dim == *split && (!value.rank || value.rank == rank);
-    if (!fits && op.axis != Axis::rows && shape.find_first_of("rtw") != std::string_view::npos)
+    if (!fits && op.axis != Axis::rows && shape.find_first_of("tw") != std::string_view::npos)
       op.reject(quoted(op) + " reads all positions, of a value that is " + describe(value));
     else if (!fits)
       op.reject(quoted(op) + " of a value that is " + describe(value),
@@ -209,10 +209,10 @@ const ReadingRules& contract_readings() {
       {"modular::visible_keys", {visible_keys, {}, true}},
       // State spaces, whose last columns and states a cache keeps. Padding covers the positions of earlier forwards
       // too.
-      {"modular::causal_conv1d", {nullptr, "brf,*,*->brf"}},
+      {"modular::causal_conv1d", {nullptr, "bsf,*,*->bsf", true}},
       {"modular::gated_rms_norm", {nullptr, "bsf,bsf,*,?,?->bsf"}},
-      {"modular::state_space_duality", {nullptr, "brhf,brh,*,brgf,brgf,*,?->brhf"}},
-      {"modular::selective_scan", {nullptr, "brf,brf,*,brf,brf,*->brf"}},
+      {"modular::state_space_duality", {nullptr, "bshf,bsh,*,bsgf,bsgf,*,?->bshf", true}},
+      {"modular::selective_scan", {nullptr, "bsf,bsf,*,bsf,bsf,*->bsf", true}},
       {"modular::without_padding", {nullptr, "bsf,bt->bsf"}},
       // Mixtures of experts.
       {"modular::balance_experts", {nullptr, "nk,ne,ne,nk,*->nk"}},

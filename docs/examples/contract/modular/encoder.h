@@ -112,7 +112,8 @@ class EncoderEmbeddingsImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    const Tensor embedded = word_embeddings(batch.input_ids) + positions(position_ids(batch));
+    const Tensor embedded =
+        word_embeddings(batch.input_ids) + positions(counted_position_ids(batch.input_ids, /*padding_idx=*/0));
     if (!batch.pixel_values.defined()) return embedded;
     return with_images(embedded, batch.input_ids, config.image_token_id, image_features(batch.pixel_values));
   }
@@ -224,7 +225,7 @@ class MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT EncoderForSentencePa
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = model(batch);
-    const Tensor pooled = sentence_embeddings(hidden_states, batch);
+    const Tensor pooled = first_tokens(hidden_states);
     Tensor logits = classifier(pair_features(pooled));
     Outputs outputs;
     if (batch.labels.defined()) {
