@@ -134,17 +134,11 @@ StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
   return {[this](const Batch& batch) { return forward(batch); }, run_backward, can_cut};
 }
 
-std::vector<Batch> ParallelModel::State::cut(std::span<const Batch> batches, Parallel& parallel) const {
+std::vector<Batch> ParallelModel::State::cut(std::span<const Batch> batches) const {
   std::vector<Batch> own(batches.begin(), batches.end());
-  if (!context) return own;
-  parallel.context = context.get();
-  for (Batch& batch : own) batch = context->cut(std::move(batch));
+  if (context)
+    for (Batch& batch : own) batch = context->cut(std::move(batch));
   return own;
-}
-
-std::vector<Batch> ParallelModel::State::cut_if_divisible(std::span<const Batch> batches, Parallel& parallel) const {
-  if (context && !context->divides(batches)) return {batches.begin(), batches.end()};
-  return cut(batches, parallel);
 }
 
 void ParallelModel::State::end_forwards() {
@@ -225,11 +219,10 @@ LaunchedStep ParallelModel::launch_step(std::span<const Batch> batches, int64_t 
   for (const auto& feature : state.features) feature->begin_step(step);
   step.counts = state.sum(state.rows, std::move(step.counts), "the number of targets");
   if (state.sequence) parallel.sequence = state.sequence->for_step(step);
-  const std::vector<Batch> own = state.cut(batches, parallel);
   const Binding binding(parallel);
   const InstalledSavedTensors installed_saved(state.saved.get());
   const WatchedOperations watched(state.saved.get());
-  const std::vector<Batch> micro_batches = copied_to(state.mesh.device(), own);
+  const std::vector<Batch> micro_batches = copied_to(state.mesh.device(), state.cut(batches));
   step.micro_batches = micro_batches;
   step.run_forwards = [&] {
     state.evaluate(micro_batches, nullptr);
@@ -237,7 +230,7 @@ LaunchedStep ParallelModel::launch_step(std::span<const Batch> batches, int64_t 
   };
   for (const auto& feature : state.features) feature->before_forwards(step);
 
-  const bool counts = state.counts_loss(parallel);
+  const bool counts = state.counts_loss();
   const double total = step.counts.front(), scale = counts && total > 0 ? 1.0 / total : 0.0;
   state.clear_gradients(batches.size());
   std::vector<at::Tensor> numbers = {stack_sums(state.train(micro_batches, scale), state.mesh.device())};
@@ -286,20 +279,21 @@ void ParallelModel::move_router_biases() {
 StepResult ParallelModel::evaluate(std::span<const Batch> batches, const SeeLogits& see) {
   State& state = *state_;
   Parallel parallel = state.in_forwards;
-  std::vector<Batch> inputs = copied_to(state.mesh.device(), state.cut_if_divisible(batches, parallel));
   if (state.sequence) parallel.sequence = state.sequence->for_batches(batches);
   const Binding binding(parallel);
   const at::NoGradGuard no_grad;
+  std::vector<Batch> inputs = copied_to(state.mesh.device(), state.cut(batches));
   for (Batch& batch : inputs) batch.want_logits = see != nullptr;
   SeeLogits see_all = see;
-  if (see && state.has_logits_by_position(parallel))
+  if (see && state.has_cut_logits())
     see_all = [&, number = size_t{0}](const Batch&, const at::Tensor& logits) mutable {
-      see(copied_to(state.mesh.device(), batches[number++]), state.context->gather(logits, 1));
+      const Batch all = copied_to(state.mesh.device(), batches[number++]);
+      see(all, state.context->join_logits(logits, all));
     };
   for (const auto& feature : state.features) feature->begin_evaluation();
   std::vector<double> own = on_host(stack_sums(state.evaluate(inputs, see_all), state.mesh.device()));
   for (const auto& feature : state.features) feature->end_evaluation(own[0], own[1]);
-  if (!state.counts_loss(parallel)) own = {0.0, 0.0};
+  if (!state.counts_loss()) own = {0.0, 0.0};
   state.end_forwards();
   constexpr const char* kWhat = "the evaluation's loss";
   const auto sums = state.sum_over_stages(state.sum(state.losses, std::move(own), kWhat), kWhat);
@@ -325,10 +319,11 @@ at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   Parallel parallel = state.in_forwards;
   parallel.cache = cache;
   const std::span<const Batch> one(&batch, 1);
-  Batch input = copied_to(state.mesh.device(), cache ? batch : state.cut_if_divisible(one, parallel).front());
+  if (cache) parallel.context = nullptr;  // each rank continues all positions
   if (state.sequence && !cache) parallel.sequence = state.sequence->for_batches(one);
   const Binding binding(parallel);
   const at::NoGradGuard no_grad;
+  Batch input = copied_to(state.mesh.device(), cache ? batch : state.cut(one).front());
   input.want_logits = true;
   if (state.sentences)
     input.labels.reset();  // embeddings do not depend on labels, and the loss would be that of a step
@@ -337,7 +332,7 @@ at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
       state.pipeline ? state.pipeline->logits(input, state.stage_functions(0)) : state.model.forward(input).logits;
   if (cache) cache->advance(batch.input_ids.size(1));
   state.end_forwards();
-  return state.has_logits_by_position(parallel) ? state.context->gather(logits, 1) : logits;
+  return state.has_cut_logits() && !cache ? state.context->join_logits(logits, batch) : logits;
 }
 
 }  // namespace modular

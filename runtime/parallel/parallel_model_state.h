@@ -96,17 +96,12 @@ struct ParallelModel::State {
            (has_local_compute_copy() && micro_batches == 1 && !replicas);
   }
 
-  /// Binds `parallel` to this rank's positions of the batches, and returns the batches with these. Without context
-  /// parallelism, the batches are returned as they are.
-  std::vector<Batch> cut(std::span<const Batch> batches, Parallel& parallel) const;
-  /// The same for forwards without a backward, which run on all positions if the ranks do not divide the sequences.
-  std::vector<Batch> cut_if_divisible(std::span<const Batch> batches, Parallel& parallel) const;
+  /// This rank's positions of the batches. Without context parallelism, returns the batches.
+  std::vector<Batch> cut(std::span<const Batch> batches) const;
   /// Whether this rank's losses and counts are terms of the step's. Of ranks that compute the same, one counts.
-  bool counts_loss(const Parallel& parallel) const {
-    return mesh.coordinate(Axis::cp) == 0 || (parallel.context && !entry.plan->full_loss);
-  }
+  bool counts_loss() const { return mesh.coordinate(Axis::cp) == 0 || !entry.plan->full_loss; }
   /// Whether this rank's logits are those of its positions.
-  bool has_logits_by_position(const Parallel& parallel) const { return parallel.context && !entry.plan->full_loss; }
+  bool has_cut_logits() const { return context && !entry.plan->full_loss; }
 
   /// Publishes new values of the slices to the compute copies.
   void parameters_changed();

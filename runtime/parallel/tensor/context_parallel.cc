@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string_view>
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/model/tasks.h"
@@ -121,12 +122,11 @@ struct Sum : torch::autograd::Function<Sum> {
   }
 };
 
-/// Calls `visit(Tensor&)` for each tensor of the batch that has positions, which are its dimension 1.
-template <class Visit>
-void for_each_by_position(Batch& batch, bool token_labels, Visit&& visit) {
-  batch.fields([&](std::string_view name, Tensor& tensor) {
-    if (tensor.defined() && name != "pixel_values" && (name != "labels" || token_labels)) visit(tensor);
-  });
+/// `tensor` [batch, length, ...] with `value` after its positions.
+Tensor padded_to(const Tensor& tensor, int64_t length, int64_t value) {
+  std::vector<int64_t> padding(2 * static_cast<size_t>(tensor.dim() - 1), 0);
+  padding.back() = length - tensor.size(1);
+  return padding.back() == 0 ? tensor : at::constant_pad_nd(tensor, padding, value);
 }
 
 }  // namespace
@@ -137,31 +137,36 @@ std::vector<cp::Run> ContextRanks::runs_of(int64_t rank, int64_t count) const {
   return {{rank * half, half}, {last * half, half}};
 }
 
-bool ContextRanks::divides(int64_t length) const {
-  // Dropout tells a pooled value from positions by the number of rows.
-  return length % (zigzag_ ? 2 * size() : size()) == 0 && length >= 2 * size();
-}
-
-bool ContextRanks::divides(std::span<const Batch> batches) const {
-  bool all = true;
-  for (Batch batch : batches)
-    for_each_by_position(batch, token_labels_, [&](const Tensor& tensor) { all &= divides(tensor.size(1)); });
-  return all;
+int64_t ContextRanks::count(int64_t length) const {
+  const int64_t runs = zigzag_ ? 2 : 1, unit = runs * size();
+  // Dropout tells a pooled value from positions by the number of rows, which is 1.
+  return std::max<int64_t>((length + unit - 1) / unit * runs, 2);
 }
 
 Batch ContextRanks::cut(Batch batch) const {
-  for_each_by_position(batch, token_labels_, [&](Tensor& tensor) {
-    const int64_t length = tensor.size(1);
-    if (!divides(length))
-      throw std::runtime_error(
-          fmt::format("sequences of {} tokens cannot be divided over cp = {}{}: make their length a multiple of {}, of "
-                      "at least {}, or change parallel.cp",
-                      length, size(), zigzag_ ? " by zigzag" : "", zigzag_ ? 2 * size() : size(), 2 * size()));
+  const bool has_ids = batch.input_ids.defined();
+  if (has_ids && !batch.attention_mask.defined() && count(batch.input_ids.size(1)) * size() > batch.input_ids.size(1))
+    batch.attention_mask = at::ones_like(batch.input_ids);
+  batch.fields([&](std::string_view name, Tensor& tensor) {
+    if (!tensor.defined() || name == "pixel_values" || (name == "labels" && !data_.token_labels)) return;
+    const int64_t own = count(tensor.size(1));
+    const int64_t padding = name == "labels"                                     ? kIgnoredTarget
+                            : name == "input_ids" || name == "decoder_input_ids" ? data_.padding_id
+                            : name == "documents"                                ? -1
+                                                                                 : 0;
+    const Tensor whole = padded_to(tensor, own * size(), padding);
     std::vector<Tensor> parts;
-    for (const cp::Run& run : runs(length / size())) parts.push_back(tensor.narrow(1, run.begin, run.size));
+    for (const cp::Run& run : runs(own)) parts.push_back(whole.narrow(1, run.begin, run.size));
     tensor = at::cat(parts, 1);
   });
   return batch;
+}
+
+Tensor ContextRanks::join_logits(const Tensor& logits, const Batch& batch) {
+  const Tensor& tokens = batch.decoder_input_ids.defined()              ? batch.decoder_input_ids
+                         : batch.labels.defined() && data_.token_labels ? batch.labels
+                                                                        : batch.input_ids;
+  return gather(logits, 1).narrow(1, 0, tokens.size(1));
 }
 
 Tensor ContextRanks::gather(const Tensor& x, int64_t dim) {

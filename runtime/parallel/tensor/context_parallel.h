@@ -1,7 +1,6 @@
 // Context parallelism: each cp rank has some of the positions of every sequence. All cp ranks read the same rows.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,18 +20,26 @@ struct ContextOptions {
   enum class Attention { automatic, all_gather, all_to_all } attention = Attention::automatic;
 };
 
+/// What cutting has to know of batches.
+struct ContextData {
+  bool token_labels = true;  // whether labels have positions
+  int64_t padding_id = 0;    // of tokens
+};
+
 /// Cuts batches, and moves data between the ranks of a context group. Sums are in rank order where the collectives'
 /// are.
 class ContextRanks final : public cp::Context {
  public:
-  /// `group`: the cp ranks. `zigzag`: the layout. `token_labels`: whether labels have positions.
-  ContextRanks(ProcessGroup group, ContextOptions::Attention attention, bool zigzag, bool token_labels)
-      : group_(std::move(group)), attention_(attention), zigzag_(zigzag), token_labels_(token_labels) {}
+  /// `group`: the cp ranks. `zigzag`: the layout.
+  ContextRanks(ProcessGroup group, ContextOptions::Attention attention, bool zigzag, const ContextData& data)
+      : group_(std::move(group)), attention_(attention), zigzag_(zigzag), data_(data) {}
 
-  /// Whether the ranks divide the sequences of all batches.
-  bool divides(std::span<const Batch> batches) const;
-  /// This rank's positions of the batch. Throws std::runtime_error if the ranks do not divide its sequences.
+  /// The number of positions of each rank for sequences of `length` tokens, some of which may be padding.
+  int64_t count(int64_t length) const;
+  /// This rank's positions of the batch. Sequences whose lengths the ranks do not divide get padding at their ends.
   Batch cut(Batch batch) const;
+  /// The logits of all positions of `batch`, which is not cut.
+  Tensor join_logits(const Tensor& logits, const Batch& batch);
 
   int64_t size() const override { return group_->getSize(); }
   int64_t rank() const override { return group_->getRank(); }
@@ -48,11 +55,10 @@ class ContextRanks final : public cp::Context {
   std::vector<cp::Run> runs_of(int64_t rank, int64_t count) const;
 
  private:
-  bool divides(int64_t length) const;
-
   ProcessGroup group_;
   ContextOptions::Attention attention_;
-  bool zigzag_, token_labels_;
+  bool zigzag_;
+  ContextData data_;
 };
 
 /// The options with these names: auto, contiguous or zigzag; auto, all-gather or all-to-all.
