@@ -89,7 +89,7 @@ Tensor slices_to_positions(const ContextRanks& ranks, const Tensor& x, int64_t p
 
 /// Applies one of two functions of ranks, a tensor and dimensions, and the other one to the gradient.
 template <auto forwards, auto backwards>
-struct Collective : torch::autograd::Function<Collective<forwards, backwards>> {
+struct OverContext : torch::autograd::Function<OverContext<forwards, backwards>> {
   template <class... Dimensions>
   static Tensor forward(AutogradContext* context, const Tensor& x, const ContextRanks* ranks, Dimensions... dims) {
     context->saved_data["ranks"] = reinterpret_cast<int64_t>(ranks);
@@ -170,7 +170,7 @@ Tensor ContextRanks::join_logits(const Tensor& logits, const Batch& batch) {
 }
 
 Tensor ContextRanks::gather(const Tensor& x, int64_t dim) {
-  return Collective<gather_positions, sum_positions>::apply(x, this, dim);
+  return OverContext<gather_positions, sum_positions>::apply(x, this, dim);
 }
 
 Tensor ContextRanks::sum(const Tensor& partial) { return Sum::apply(partial, this); }
@@ -191,11 +191,11 @@ bool ContextRanks::exchanges_heads(int64_t heads, int64_t key_value_heads) const
 }
 
 Tensor ContextRanks::to_heads(const Tensor& x) {
-  return Collective<positions_to_slices, slices_to_positions>::apply(x, this, int64_t{2}, int64_t{1});
+  return OverContext<positions_to_slices, slices_to_positions>::apply(x, this, int64_t{2}, int64_t{1});
 }
 
 Tensor ContextRanks::to_positions(const Tensor& x) {
-  return Collective<slices_to_positions, positions_to_slices>::apply(x, this, int64_t{1}, int64_t{2});
+  return OverContext<slices_to_positions, positions_to_slices>::apply(x, this, int64_t{1}, int64_t{2});
 }
 
 ContextOptions::Layout to_context_layout(std::string_view name) {
