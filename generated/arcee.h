@@ -363,7 +363,10 @@ inline const bool arcee_for_causal_lm_registered = register_entry<ArceeForCausal
     "arcee", "ArceeForCausalLM", "causal-lm", "arcee", arcee_for_causal_lm_plan);
 
 // The parallel plan of ArceeForSequenceClassification.
-inline const Plan arcee_for_sequence_classification_plan = arcee_model_plan.under("model").with({.last = {"score"}});
+inline const Plan arcee_for_sequence_classification_plan = arcee_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool arcee_for_sequence_classification_registered =
     register_entry<ArceeForSequenceClassification, ArceeConfig>("arcee", "ArceeForSequenceClassification",

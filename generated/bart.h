@@ -514,8 +514,11 @@ inline const Plan bart_model_plan = {
 };
 
 // The parallel plan of BartForSequenceClassification.
-inline const Plan bart_for_sequence_classification_plan =
-    bart_model_plan.under("model").with({.last = {"classification_head"}});
+inline const Plan bart_for_sequence_classification_plan = bart_model_plan.under("model").with({
+    .last = {"classification_head"},
+    .context_error = "modular/t5.h:516: argmax over a dimension that is split by the positions of the sequence: each "
+                     "rank sees only its positions",
+});
 
 inline const bool bart_for_sequence_classification_registered =
     register_entry<BartForSequenceClassification, BartConfig>("bart", "BartForSequenceClassification",

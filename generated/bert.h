@@ -250,7 +250,7 @@ class BertPoolerImpl : public Module {
       : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         initializer_range(config.initializer_range) {}
 
-  Tensor forward(const Tensor& hidden_states) { return dense(hidden_states.select(1, 0)).tanh(); }
+  Tensor forward(const Tensor& hidden_states) { return dense(first_tokens(hidden_states)).tanh(); }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
@@ -525,11 +525,17 @@ inline const Plan bert_model_plan = {
         },
 };
 
+// The parallel plan of BertForSentenceEmbedding.
+inline const Plan bert_for_sentence_embedding_plan = bert_model_plan.with({.full_loss = true});
+
 inline const bool bert_for_sentence_embedding_registered = register_entry<BertForSentenceEmbedding, BertConfig>(
-    "bert", "BertModel", "sentence-embedding", "bert", bert_model_plan);
+    "bert", "BertModel", "sentence-embedding", "bert", bert_for_sentence_embedding_plan);
 
 // The parallel plan of BertForSentencePairClassification.
-inline const Plan bert_for_sentence_pair_classification_plan = bert_model_plan.with({.last = {"classifier"}});
+inline const Plan bert_for_sentence_pair_classification_plan = bert_model_plan.with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool bert_for_sentence_pair_classification_registered =
     register_entry<BertForSentencePairClassification, BertConfig>("bert", "BertForSentencePairClassification",
@@ -556,7 +562,10 @@ inline const bool bert_for_masked_lm_registered = register_entry<BertForMaskedLM
     "bert", "BertForMaskedLM", "masked-lm", "bert", bert_for_masked_lm_plan);
 
 // The parallel plan of BertForSequenceClassification.
-inline const Plan bert_for_sequence_classification_plan = bert_model_plan.under("bert").with({.last = {"classifier"}});
+inline const Plan bert_for_sequence_classification_plan = bert_model_plan.under("bert").with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool bert_for_sequence_classification_registered =
     register_entry<BertForSequenceClassification, BertConfig>("bert", "BertForSequenceClassification",

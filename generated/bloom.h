@@ -312,8 +312,11 @@ inline const bool bloom_for_causal_lm_registered = register_entry<BloomForCausal
     "bloom", "BloomForCausalLM", "causal-lm", "bloom", bloom_for_causal_lm_plan);
 
 // The parallel plan of BloomForSequenceClassification.
-inline const Plan bloom_for_sequence_classification_plan =
-    bloom_model_plan.under("transformer").with({.last = {"score"}});
+inline const Plan bloom_for_sequence_classification_plan = bloom_model_plan.under("transformer")
+                                                               .with({
+                                                                   .last = {"score"},
+                                                                   .full_loss = true,
+                                                               });
 
 inline const bool bloom_for_sequence_classification_registered =
     register_entry<BloomForSequenceClassification, BloomConfig>("bloom", "BloomForSequenceClassification",

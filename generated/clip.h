@@ -515,6 +515,7 @@ inline const Plan clip_model_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
+    .context_error = "modular/clip.h:148: attention of a value that is the same for all positions",
 };
 
 inline const bool clip_model_registered =
@@ -545,6 +546,7 @@ inline const Plan clip_for_image_classification_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
+    .context_error = "modular/clip.h:148: attention of a value that is the same for all positions",
 };
 
 inline const bool clip_for_image_classification_registered = register_entry<CLIPForImageClassification, CLIPConfig>(

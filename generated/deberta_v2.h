@@ -586,7 +586,7 @@ class DebertaV2ContextPoolerImpl : public Module {
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    return activation(hidden_act, dense(dropout(hidden_states.select(1, 0))));
+    return activation(hidden_act, dense(dropout(first_tokens(hidden_states))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -694,9 +694,15 @@ inline const Plan deberta_v2_model_plan = {
         },
 };
 
+// The parallel plan of DebertaV2ForSentenceEmbedding.
+inline const Plan deberta_v2_for_sentence_embedding_plan = deberta_v2_model_plan.with(
+    {.context_error =
+         "modular/deberta_v2.h:241: a view of a value that is split by the positions of the sequence along its last "
+         "dimension, whose sizes before that dimension are not known to be the value's own"});
+
 inline const bool deberta_v2_for_sentence_embedding_registered =
-    register_entry<DebertaV2ForSentenceEmbedding, DebertaV2Config>("deberta_v2", "DebertaV2Model", "sentence-embedding",
-                                                                   "deberta-v2", deberta_v2_model_plan);
+    register_entry<DebertaV2ForSentenceEmbedding, DebertaV2Config>(
+        "deberta_v2", "DebertaV2Model", "sentence-embedding", "deberta-v2", deberta_v2_for_sentence_embedding_plan);
 
 // The parallel plan of DebertaV2ForMaskedLM.
 inline const Plan deberta_v2_for_masked_lm_plan = deberta_v2_model_plan.under("deberta").with({
@@ -712,14 +718,19 @@ inline const Plan deberta_v2_for_masked_lm_plan = deberta_v2_model_plan.under("d
             {"cls.predictions.decoder.bias", "cls.predictions.bias", "tie_word_embeddings"},
         },
     .last = {"cls"},
+    .context_error = "modular/deberta_v2.h:250: a view of a value that is split by the positions of the sequence along "
+                     "dimension 0, whose sizes before that dimension are not known to be the value's own",
 });
 
 inline const bool deberta_v2_for_masked_lm_registered = register_entry<DebertaV2ForMaskedLM, DebertaV2Config>(
     "deberta_v2", "DebertaV2ForMaskedLM", "masked-lm", "deberta-v2", deberta_v2_for_masked_lm_plan);
 
 // The parallel plan of DebertaV2ForSequenceClassification.
-inline const Plan deberta_v2_for_sequence_classification_plan =
-    deberta_v2_model_plan.under("deberta").with({.last = {"classifier", "pooler"}});
+inline const Plan deberta_v2_for_sequence_classification_plan = deberta_v2_model_plan.under("deberta").with({
+    .last = {"classifier", "pooler"},
+    .context_error = "modular/deberta_v2.h:250: a view of a value that is split by the positions of the sequence along "
+                     "dimension 0, whose sizes before that dimension are not known to be the value's own",
+});
 
 inline const bool deberta_v2_for_sequence_classification_registered =
     register_entry<DebertaV2ForSequenceClassification, DebertaV2Config>(
@@ -727,8 +738,11 @@ inline const bool deberta_v2_for_sequence_classification_registered =
         deberta_v2_for_sequence_classification_plan);
 
 // The parallel plan of DebertaV2ForTokenClassification.
-inline const Plan deberta_v2_for_token_classification_plan =
-    deberta_v2_model_plan.under("deberta").with({.last = {"classifier"}});
+inline const Plan deberta_v2_for_token_classification_plan = deberta_v2_model_plan.under("deberta").with({
+    .last = {"classifier"},
+    .context_error = "modular/deberta_v2.h:250: a view of a value that is split by the positions of the sequence along "
+                     "dimension 0, whose sizes before that dimension are not known to be the value's own",
+});
 
 inline const bool deberta_v2_for_token_classification_registered =
     register_entry<DebertaV2ForTokenClassification, DebertaV2Config>("deberta_v2", "DebertaV2ForTokenClassification",

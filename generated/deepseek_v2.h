@@ -542,8 +542,10 @@ inline const bool deepseek_v2_for_causal_lm_registered = register_entry<Deepseek
     "deepseek_v2", "DeepseekV2ForCausalLM", "causal-lm", "deepseek_v2", deepseek_v2_for_causal_lm_plan);
 
 // The parallel plan of DeepseekV2ForSequenceClassification.
-inline const Plan deepseek_v2_for_sequence_classification_plan =
-    deepseek_v2_model_plan.under("model").with({.last = {"score"}});
+inline const Plan deepseek_v2_for_sequence_classification_plan = deepseek_v2_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool deepseek_v2_for_sequence_classification_registered =
     register_entry<DeepseekV2ForSequenceClassification, DeepseekV2Config>(

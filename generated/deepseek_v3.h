@@ -578,8 +578,10 @@ inline const bool deepseek_v3_for_causal_lm_registered = register_entry<Deepseek
     "deepseek_v3", "DeepseekV3ForCausalLM", "causal-lm", "deepseek_v3", deepseek_v3_for_causal_lm_plan);
 
 // The parallel plan of DeepseekV3ForSequenceClassification.
-inline const Plan deepseek_v3_for_sequence_classification_plan =
-    deepseek_v3_model_plan.under("model").with({.last = {"score"}});
+inline const Plan deepseek_v3_for_sequence_classification_plan = deepseek_v3_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool deepseek_v3_for_sequence_classification_registered =
     register_entry<DeepseekV3ForSequenceClassification, DeepseekV3Config>(

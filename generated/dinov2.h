@@ -386,6 +386,7 @@ inline const Plan dinov2_for_image_classification_plan = {
             {"num_attention_heads", "tp"},
             {"hidden_size", "tp"},
         },
+    .context_error = "modular/vit.h:92: unproven: dropout of a value that is the same for all positions",
 };
 
 inline const bool dinov2_for_image_classification_registered =

@@ -330,7 +330,7 @@ class DistilBertForSequenceClassificationImpl : public Module {
 
   /// Input of the classifier.
   Tensor features(const Tensor& hidden_states, const Batch&) {
-    return dropout(at::relu(pre_classifier(hidden_states.select(1, 0))));
+    return dropout(at::relu(pre_classifier(first_tokens(hidden_states))));
   }
 
   Outputs forward(const Batch& batch) {
@@ -412,13 +412,18 @@ inline const Plan distilbert_model_plan = {
         },
 };
 
+// The parallel plan of DistilBertForSentenceEmbedding.
+inline const Plan distilbert_for_sentence_embedding_plan = distilbert_model_plan.with({.full_loss = true});
+
 inline const bool distilbert_for_sentence_embedding_registered =
     register_entry<DistilBertForSentenceEmbedding, DistilBertConfig>(
-        "distilbert", "DistilBertModel", "sentence-embedding", "distilbert", distilbert_model_plan);
+        "distilbert", "DistilBertModel", "sentence-embedding", "distilbert", distilbert_for_sentence_embedding_plan);
 
 // The parallel plan of DistilBertForSentencePairClassification.
-inline const Plan distilbert_for_sentence_pair_classification_plan =
-    distilbert_model_plan.with({.last = {"classifier"}});
+inline const Plan distilbert_for_sentence_pair_classification_plan = distilbert_model_plan.with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool distilbert_for_sentence_pair_classification_registered =
     register_entry<DistilBertForSentencePairClassification, DistilBertConfig>(
@@ -442,8 +447,11 @@ inline const bool distilbert_for_masked_lm_registered = register_entry<DistilBer
     "distilbert", "DistilBertForMaskedLM", "masked-lm", "distilbert", distilbert_for_masked_lm_plan);
 
 // The parallel plan of DistilBertForSequenceClassification.
-inline const Plan distilbert_for_sequence_classification_plan =
-    distilbert_model_plan.under("distilbert").with({.last = {"classifier", "pre_classifier"}});
+inline const Plan distilbert_for_sequence_classification_plan = distilbert_model_plan.under("distilbert")
+                                                                    .with({
+                                                                        .last = {"classifier", "pre_classifier"},
+                                                                        .full_loss = true,
+                                                                    });
 
 inline const bool distilbert_for_sequence_classification_registered =
     register_entry<DistilBertForSequenceClassification, DistilBertConfig>(

@@ -386,8 +386,11 @@ inline const bool falcon_for_causal_lm_registered = register_entry<FalconForCaus
     "falcon", "FalconForCausalLM", "causal-lm", "falcon", falcon_for_causal_lm_plan);
 
 // The parallel plan of FalconForSequenceClassification.
-inline const Plan falcon_for_sequence_classification_plan =
-    falcon_model_plan.under("transformer").with({.last = {"score"}});
+inline const Plan falcon_for_sequence_classification_plan = falcon_model_plan.under("transformer")
+                                                                .with({
+                                                                    .last = {"score"},
+                                                                    .full_loss = true,
+                                                                });
 
 inline const bool falcon_for_sequence_classification_registered =
     register_entry<FalconForSequenceClassification, FalconConfig>("falcon", "FalconForSequenceClassification",

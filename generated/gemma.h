@@ -376,7 +376,10 @@ inline const bool gemma_for_causal_lm_registered = register_entry<GemmaForCausal
     "gemma", "GemmaForCausalLM", "causal-lm", "gemma", gemma_for_causal_lm_plan);
 
 // The parallel plan of GemmaForSequenceClassification.
-inline const Plan gemma_for_sequence_classification_plan = gemma_model_plan.under("model").with({.last = {"score"}});
+inline const Plan gemma_for_sequence_classification_plan = gemma_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool gemma_for_sequence_classification_registered =
     register_entry<GemmaForSequenceClassification, GemmaConfig>("gemma", "GemmaForSequenceClassification",

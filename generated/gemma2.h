@@ -409,7 +409,10 @@ inline const bool gemma2_for_causal_lm_registered = register_entry<Gemma2ForCaus
     "gemma2", "Gemma2ForCausalLM", "causal-lm", "gemma2", gemma2_for_causal_lm_plan);
 
 // The parallel plan of Gemma2ForSequenceClassification.
-inline const Plan gemma2_for_sequence_classification_plan = gemma2_model_plan.under("model").with({.last = {"score"}});
+inline const Plan gemma2_for_sequence_classification_plan = gemma2_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool gemma2_for_sequence_classification_registered =
     register_entry<Gemma2ForSequenceClassification, Gemma2Config>("gemma2", "Gemma2ForSequenceClassification",

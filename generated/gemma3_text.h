@@ -389,8 +389,10 @@ inline const bool gemma3_for_causal_lm_registered = register_entry<Gemma3ForCaus
     "gemma3_text", "Gemma3ForCausalLM", "causal-lm", "gemma3_text", gemma3_for_causal_lm_plan);
 
 // The parallel plan of Gemma3TextForSequenceClassification.
-inline const Plan gemma3_text_for_sequence_classification_plan =
-    gemma3_model_plan.under("model").with({.last = {"score"}});
+inline const Plan gemma3_text_for_sequence_classification_plan = gemma3_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool gemma3_text_for_sequence_classification_registered =
     register_entry<Gemma3TextForSequenceClassification, Gemma3Config>(

@@ -366,7 +366,10 @@ inline const bool glm_for_causal_lm_registered =
     register_entry<GlmForCausalLM, GlmConfig>("glm", "GlmForCausalLM", "causal-lm", "glm", glm_for_causal_lm_plan);
 
 // The parallel plan of GlmForSequenceClassification.
-inline const Plan glm_for_sequence_classification_plan = glm_model_plan.under("model").with({.last = {"score"}});
+inline const Plan glm_for_sequence_classification_plan = glm_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool glm_for_sequence_classification_registered = register_entry<GlmForSequenceClassification, GlmConfig>(
     "glm", "GlmForSequenceClassification", "sequence-classification", "glm", glm_for_sequence_classification_plan);

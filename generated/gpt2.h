@@ -317,8 +317,11 @@ inline const bool gpt2_lm_head_model_registered = register_entry<GPT2LMHeadModel
     "gpt2", "GPT2LMHeadModel", "causal-lm", "gpt2", gpt2_lm_head_model_plan);
 
 // The parallel plan of GPT2ForSequenceClassification.
-inline const Plan gpt2_for_sequence_classification_plan =
-    gpt2_model_plan.under("transformer").with({.last = {"score"}});
+inline const Plan gpt2_for_sequence_classification_plan = gpt2_model_plan.under("transformer")
+                                                              .with({
+                                                                  .last = {"score"},
+                                                                  .full_loss = true,
+                                                              });
 
 inline const bool gpt2_for_sequence_classification_registered =
     register_entry<GPT2ForSequenceClassification, GPT2Config>("gpt2", "GPT2ForSequenceClassification",

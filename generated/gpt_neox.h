@@ -345,8 +345,11 @@ inline const bool gpt_neox_for_causal_lm_registered = register_entry<GPTNeoXForC
     "gpt_neox", "GPTNeoXForCausalLM", "causal-lm", "gpt_neox", gpt_neox_for_causal_lm_plan);
 
 // The parallel plan of GPTNeoXForSequenceClassification.
-inline const Plan gpt_neox_for_sequence_classification_plan =
-    gpt_neox_model_plan.under("gpt_neox").with({.last = {"score"}});
+inline const Plan gpt_neox_for_sequence_classification_plan = gpt_neox_model_plan.under("gpt_neox")
+                                                                  .with({
+                                                                      .last = {"score"},
+                                                                      .full_loss = true,
+                                                                  });
 
 inline const bool gpt_neox_for_sequence_classification_registered =
     register_entry<GPTNeoXForSequenceClassification, GPTNeoXConfig>("gpt_neox", "GPTNeoXForSequenceClassification",

@@ -483,8 +483,10 @@ inline const bool gpt_oss_for_causal_lm_registered = register_entry<GptOssForCau
     "gpt_oss", "GptOssForCausalLM", "causal-lm", "gpt_oss", gpt_oss_for_causal_lm_plan);
 
 // The parallel plan of GptOssForSequenceClassification.
-inline const Plan gpt_oss_for_sequence_classification_plan =
-    gpt_oss_model_plan.under("model").with({.last = {"score"}});
+inline const Plan gpt_oss_for_sequence_classification_plan = gpt_oss_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool gpt_oss_for_sequence_classification_registered =
     register_entry<GptOssForSequenceClassification, GptOssConfig>("gpt_oss", "GptOssForSequenceClassification",

@@ -554,7 +554,10 @@ inline const bool jamba_for_causal_lm_registered = register_entry<JambaForCausal
     "jamba", "JambaForCausalLM", "causal-lm", "jamba", jamba_for_causal_lm_plan);
 
 // The parallel plan of JambaForSequenceClassification.
-inline const Plan jamba_for_sequence_classification_plan = jamba_model_plan.under("model").with({.last = {"score"}});
+inline const Plan jamba_for_sequence_classification_plan = jamba_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool jamba_for_sequence_classification_registered =
     register_entry<JambaForSequenceClassification, JambaConfig>("jamba", "JambaForSequenceClassification",

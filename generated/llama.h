@@ -410,8 +410,11 @@ inline const Plan llama_model_plan = {
         },
 };
 
+// The parallel plan of LlamaForSentenceEmbedding.
+inline const Plan llama_for_sentence_embedding_plan = llama_model_plan.with({.full_loss = true});
+
 inline const bool llama_for_sentence_embedding_registered = register_entry<LlamaForSentenceEmbedding, LlamaConfig>(
-    "llama", "LlamaModel", "sentence-embedding", "llama", llama_model_plan);
+    "llama", "LlamaModel", "sentence-embedding", "llama", llama_for_sentence_embedding_plan);
 
 // The parallel plan of LlamaForCausalLM.
 inline const Plan llama_for_causal_lm_plan = llama_model_plan.under("model").with({
@@ -424,7 +427,10 @@ inline const bool llama_for_causal_lm_registered = register_entry<LlamaForCausal
     "llama", "LlamaForCausalLM", "causal-lm", "llama", llama_for_causal_lm_plan);
 
 // The parallel plan of LlamaForSequenceClassification.
-inline const Plan llama_for_sequence_classification_plan = llama_model_plan.under("model").with({.last = {"score"}});
+inline const Plan llama_for_sequence_classification_plan = llama_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool llama_for_sequence_classification_registered =
     register_entry<LlamaForSequenceClassification, LlamaConfig>("llama", "LlamaForSequenceClassification",

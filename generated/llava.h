@@ -671,6 +671,7 @@ inline const Plan llava_for_conditional_generation_plan = {
             {"text_config.num_key_value_heads", "tp", Divides::shared},
             {"text_config.intermediate_size", "tp"},
         },
+    .context_error = "modular/clip.h:148: attention of a value that is the same for all positions",
 };
 
 inline const bool llava_for_conditional_generation_registered =

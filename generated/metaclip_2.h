@@ -510,6 +510,7 @@ inline const Plan metaclip_2_model_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
+    .context_error = "modular/clip.h:148: attention of a value that is the same for all positions",
 };
 
 inline const bool metaclip_2_model_registered = register_entry<MetaClip2Model, MetaClip2Config>(
@@ -540,6 +541,7 @@ inline const Plan metaclip_2_for_image_classification_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
+    .context_error = "modular/clip.h:148: attention of a value that is the same for all positions",
 };
 
 inline const bool metaclip_2_for_image_classification_registered =

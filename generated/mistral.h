@@ -403,9 +403,12 @@ inline const Plan mistral_model_plan = {
         },
 };
 
+// The parallel plan of MistralForSentenceEmbedding.
+inline const Plan mistral_for_sentence_embedding_plan = mistral_model_plan.with({.full_loss = true});
+
 inline const bool mistral_for_sentence_embedding_registered =
     register_entry<MistralForSentenceEmbedding, MistralConfig>("mistral", "MistralModel", "sentence-embedding",
-                                                               "mistral", mistral_model_plan);
+                                                               "mistral", mistral_for_sentence_embedding_plan);
 
 // The parallel plan of MistralForCausalLM.
 inline const Plan mistral_for_causal_lm_plan = mistral_model_plan.under("model").with({
@@ -418,8 +421,10 @@ inline const bool mistral_for_causal_lm_registered = register_entry<MistralForCa
     "mistral", "MistralForCausalLM", "causal-lm", "mistral", mistral_for_causal_lm_plan);
 
 // The parallel plan of MistralForSequenceClassification.
-inline const Plan mistral_for_sequence_classification_plan =
-    mistral_model_plan.under("model").with({.last = {"score"}});
+inline const Plan mistral_for_sequence_classification_plan = mistral_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool mistral_for_sequence_classification_registered =
     register_entry<MistralForSequenceClassification, MistralConfig>("mistral", "MistralForSequenceClassification",

@@ -441,8 +441,10 @@ inline const bool mixtral_for_causal_lm_registered = register_entry<MixtralForCa
     "mixtral", "MixtralForCausalLM", "causal-lm", "mixtral", mixtral_for_causal_lm_plan);
 
 // The parallel plan of MixtralForSequenceClassification.
-inline const Plan mixtral_for_sequence_classification_plan =
-    mixtral_model_plan.under("model").with({.last = {"score"}});
+inline const Plan mixtral_for_sequence_classification_plan = mixtral_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool mixtral_for_sequence_classification_registered =
     register_entry<MixtralForSequenceClassification, MixtralConfig>("mixtral", "MixtralForSequenceClassification",

@@ -75,9 +75,7 @@ class MPNetEmbeddingsImpl : public Module {
 
   /// The row of position_embeddings for each token: [batch or 1, seq].
   Tensor positions(const Batch& batch) {
-    if (batch.position_ids.defined()) return batch.position_ids;
-    const Tensor mask = batch.input_ids.ne(padding_idx).to(at::kLong);
-    return mask.cumsum(1) * mask + padding_idx;
+    return batch.position_ids.defined() ? batch.position_ids : counted_position_ids(batch.input_ids, padding_idx);
   }
 
   Tensor forward(const Batch& batch) {
@@ -239,7 +237,7 @@ class MPNetPoolerImpl : public Module {
       : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         initializer_range(config.initializer_range) {}
 
-  Tensor forward(const Tensor& hidden_states) { return dense(hidden_states.select(1, 0)).tanh(); }
+  Tensor forward(const Tensor& hidden_states) { return dense(first_tokens(hidden_states)).tanh(); }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
@@ -258,7 +256,7 @@ class MPNetClassificationHeadImpl : public Module {
         out_proj(register_module("out_proj", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    const Tensor first = dropout(hidden_states.select(1, 0));
+    const Tensor first = dropout(first_tokens(hidden_states));
     return out_proj(dropout(dense(first).tanh()));
   }
 
@@ -546,11 +544,17 @@ inline const Plan mpnet_model_plan = {
         },
 };
 
+// The parallel plan of MPNetForSentenceEmbedding.
+inline const Plan mpnet_for_sentence_embedding_plan = mpnet_model_plan.with({.full_loss = true});
+
 inline const bool mpnet_for_sentence_embedding_registered = register_entry<MPNetForSentenceEmbedding, MPNetConfig>(
-    "mpnet", "MPNetModel", "sentence-embedding", "mpnet", mpnet_model_plan);
+    "mpnet", "MPNetModel", "sentence-embedding", "mpnet", mpnet_for_sentence_embedding_plan);
 
 // The parallel plan of MPNetForSentencePairClassification.
-inline const Plan mpnet_for_sentence_pair_classification_plan = mpnet_model_plan.with({.last = {"classifier"}});
+inline const Plan mpnet_for_sentence_pair_classification_plan = mpnet_model_plan.with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool mpnet_for_sentence_pair_classification_registered =
     register_entry<MPNetForSentencePairClassification, MPNetConfig>("mpnet", "MPNetForSentencePairClassification",
@@ -577,8 +581,10 @@ inline const bool mpnet_for_masked_lm_registered = register_entry<MPNetForMasked
     "mpnet", "MPNetForMaskedLM", "masked-lm", "mpnet", mpnet_for_masked_lm_plan);
 
 // The parallel plan of MPNetForSequenceClassification.
-inline const Plan mpnet_for_sequence_classification_plan =
-    mpnet_model_plan.under("mpnet").with({.last = {"classifier"}});
+inline const Plan mpnet_for_sequence_classification_plan = mpnet_model_plan.under("mpnet").with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool mpnet_for_sequence_classification_registered =
     register_entry<MPNetForSequenceClassification, MPNetConfig>("mpnet", "MPNetForSequenceClassification",

@@ -814,12 +814,20 @@ inline const Plan mt5_encoder_model_plan = {
     .tables = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
 };
 
+// The parallel plan of MT5ForSentenceEmbedding.
+inline const Plan mt5_for_sentence_embedding_plan = mt5_encoder_model_plan.with({.full_loss = true});
+
 inline const bool mt5_for_sentence_embedding_registered = register_entry<MT5ForSentenceEmbedding, MT5Config>(
-    "mt5", "MT5EncoderModel", "sentence-embedding", "mt5", mt5_encoder_model_plan);
+    "mt5", "MT5EncoderModel", "sentence-embedding", "mt5", mt5_for_sentence_embedding_plan);
 
 // The parallel plan of MT5ForSequenceClassification.
 inline const Plan mt5_for_sequence_classification_plan =
-    mt5_model_plan.under("transformer").with({.last = {"classification_head"}});
+    mt5_model_plan.under("transformer")
+        .with({
+            .last = {"classification_head"},
+            .context_error = "modular/t5.h:516: argmax over a dimension that is split by the positions of the "
+                             "sequence: each rank sees only its positions",
+        });
 
 inline const bool mt5_for_sequence_classification_registered = register_entry<MT5ForSequenceClassification, MT5Config>(
     "mt5", "MT5ForSequenceClassification", "sequence-classification", "mt5", mt5_for_sequence_classification_plan);

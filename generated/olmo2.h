@@ -357,7 +357,10 @@ inline const bool olmo2_for_causal_lm_registered = register_entry<Olmo2ForCausal
     "olmo2", "Olmo2ForCausalLM", "causal-lm", "olmo2", olmo2_for_causal_lm_plan);
 
 // The parallel plan of Olmo2ForSequenceClassification.
-inline const Plan olmo2_for_sequence_classification_plan = olmo2_model_plan.under("model").with({.last = {"score"}});
+inline const Plan olmo2_for_sequence_classification_plan = olmo2_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool olmo2_for_sequence_classification_registered =
     register_entry<Olmo2ForSequenceClassification, Olmo2Config>("olmo2", "Olmo2ForSequenceClassification",

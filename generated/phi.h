@@ -365,7 +365,10 @@ inline const bool phi_for_causal_lm_registered =
     register_entry<PhiForCausalLM, PhiConfig>("phi", "PhiForCausalLM", "causal-lm", "phi", phi_for_causal_lm_plan);
 
 // The parallel plan of PhiForSequenceClassification.
-inline const Plan phi_for_sequence_classification_plan = phi_model_plan.under("model").with({.last = {"score"}});
+inline const Plan phi_for_sequence_classification_plan = phi_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool phi_for_sequence_classification_registered = register_entry<PhiForSequenceClassification, PhiConfig>(
     "phi", "PhiForSequenceClassification", "sequence-classification", "phi", phi_for_sequence_classification_plan);

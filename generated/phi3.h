@@ -374,7 +374,10 @@ inline const bool phi3_for_causal_lm_registered = register_entry<Phi3ForCausalLM
     "phi3", "Phi3ForCausalLM", "causal-lm", "phi3", phi3_for_causal_lm_plan);
 
 // The parallel plan of Phi3ForSequenceClassification.
-inline const Plan phi3_for_sequence_classification_plan = phi3_model_plan.under("model").with({.last = {"score"}});
+inline const Plan phi3_for_sequence_classification_plan = phi3_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool phi3_for_sequence_classification_registered =
     register_entry<Phi3ForSequenceClassification, Phi3Config>("phi3", "Phi3ForSequenceClassification",

@@ -424,8 +424,11 @@ inline const Plan qwen2_model_plan = {
         },
 };
 
+// The parallel plan of Qwen2ForSentenceEmbedding.
+inline const Plan qwen2_for_sentence_embedding_plan = qwen2_model_plan.with({.full_loss = true});
+
 inline const bool qwen2_for_sentence_embedding_registered = register_entry<Qwen2ForSentenceEmbedding, Qwen2Config>(
-    "qwen2", "Qwen2Model", "sentence-embedding", "qwen2", qwen2_model_plan);
+    "qwen2", "Qwen2Model", "sentence-embedding", "qwen2", qwen2_for_sentence_embedding_plan);
 
 // The parallel plan of Qwen2ForCausalLM.
 inline const Plan qwen2_for_causal_lm_plan = qwen2_model_plan.under("model").with({
@@ -438,7 +441,10 @@ inline const bool qwen2_for_causal_lm_registered = register_entry<Qwen2ForCausal
     "qwen2", "Qwen2ForCausalLM", "causal-lm", "qwen2", qwen2_for_causal_lm_plan);
 
 // The parallel plan of Qwen2ForSequenceClassification.
-inline const Plan qwen2_for_sequence_classification_plan = qwen2_model_plan.under("model").with({.last = {"score"}});
+inline const Plan qwen2_for_sequence_classification_plan = qwen2_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool qwen2_for_sequence_classification_registered =
     register_entry<Qwen2ForSequenceClassification, Qwen2Config>("qwen2", "Qwen2ForSequenceClassification",

@@ -526,8 +526,10 @@ inline const bool qwen2_moe_for_causal_lm_registered = register_entry<Qwen2MoeFo
     "qwen2_moe", "Qwen2MoeForCausalLM", "causal-lm", "qwen2_moe", qwen2_moe_for_causal_lm_plan);
 
 // The parallel plan of Qwen2MoeForSequenceClassification.
-inline const Plan qwen2_moe_for_sequence_classification_plan =
-    qwen2_moe_model_plan.under("model").with({.last = {"score"}});
+inline const Plan qwen2_moe_for_sequence_classification_plan = qwen2_moe_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool qwen2_moe_for_sequence_classification_registered =
     register_entry<Qwen2MoeForSequenceClassification, Qwen2MoeConfig>("qwen2_moe", "Qwen2MoeForSequenceClassification",

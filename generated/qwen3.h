@@ -435,8 +435,11 @@ inline const Plan qwen3_model_plan = {
         },
 };
 
+// The parallel plan of Qwen3ForSentenceEmbedding.
+inline const Plan qwen3_for_sentence_embedding_plan = qwen3_model_plan.with({.full_loss = true});
+
 inline const bool qwen3_for_sentence_embedding_registered = register_entry<Qwen3ForSentenceEmbedding, Qwen3Config>(
-    "qwen3", "Qwen3Model", "sentence-embedding", "qwen3", qwen3_model_plan);
+    "qwen3", "Qwen3Model", "sentence-embedding", "qwen3", qwen3_for_sentence_embedding_plan);
 
 // The parallel plan of Qwen3ForCausalLM.
 inline const Plan qwen3_for_causal_lm_plan = qwen3_model_plan.under("model").with({
@@ -449,7 +452,10 @@ inline const bool qwen3_for_causal_lm_registered = register_entry<Qwen3ForCausal
     "qwen3", "Qwen3ForCausalLM", "causal-lm", "qwen3", qwen3_for_causal_lm_plan);
 
 // The parallel plan of Qwen3ForSequenceClassification.
-inline const Plan qwen3_for_sequence_classification_plan = qwen3_model_plan.under("model").with({.last = {"score"}});
+inline const Plan qwen3_for_sequence_classification_plan = qwen3_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool qwen3_for_sequence_classification_registered =
     register_entry<Qwen3ForSequenceClassification, Qwen3Config>("qwen3", "Qwen3ForSequenceClassification",

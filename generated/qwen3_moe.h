@@ -503,8 +503,10 @@ inline const bool qwen3_moe_for_causal_lm_registered = register_entry<Qwen3MoeFo
     "qwen3_moe", "Qwen3MoeForCausalLM", "causal-lm", "qwen3_moe", qwen3_moe_for_causal_lm_plan);
 
 // The parallel plan of Qwen3MoeForSequenceClassification.
-inline const Plan qwen3_moe_for_sequence_classification_plan =
-    qwen3_moe_model_plan.under("model").with({.last = {"score"}});
+inline const Plan qwen3_moe_for_sequence_classification_plan = qwen3_moe_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool qwen3_moe_for_sequence_classification_registered =
     register_entry<Qwen3MoeForSequenceClassification, Qwen3MoeConfig>("qwen3_moe", "Qwen3MoeForSequenceClassification",

@@ -82,9 +82,7 @@ class RobertaEmbeddingsImpl : public Module {
 
   /// The row of position_embeddings for each token: [batch or 1, seq].
   Tensor positions(const Batch& batch) {
-    if (batch.position_ids.defined()) return batch.position_ids;
-    const Tensor mask = batch.input_ids.ne(padding_idx).to(at::kLong);
-    return mask.cumsum(1) * mask + padding_idx;
+    return batch.position_ids.defined() ? batch.position_ids : counted_position_ids(batch.input_ids, padding_idx);
   }
 
   Tensor forward(const Batch& batch) {
@@ -262,7 +260,7 @@ class RobertaClassificationHeadImpl : public Module {
         out_proj(register_module("out_proj", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    const Tensor first = dropout(hidden_states.select(1, 0));
+    const Tensor first = dropout(first_tokens(hidden_states));
     return out_proj(dropout(dense(first).tanh()));
   }
 
@@ -282,7 +280,7 @@ class RobertaPoolerImpl : public Module {
       : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         initializer_range(config.initializer_range) {}
 
-  Tensor forward(const Tensor& hidden_states) { return dense(hidden_states.select(1, 0)).tanh(); }
+  Tensor forward(const Tensor& hidden_states) { return dense(first_tokens(hidden_states)).tanh(); }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
@@ -530,12 +528,18 @@ inline const Plan roberta_model_plan = {
         },
 };
 
+// The parallel plan of RobertaForSentenceEmbedding.
+inline const Plan roberta_for_sentence_embedding_plan = roberta_model_plan.with({.full_loss = true});
+
 inline const bool roberta_for_sentence_embedding_registered =
     register_entry<RobertaForSentenceEmbedding, RobertaConfig>("roberta", "RobertaModel", "sentence-embedding",
-                                                               "roberta", roberta_model_plan);
+                                                               "roberta", roberta_for_sentence_embedding_plan);
 
 // The parallel plan of RobertaForSentencePairClassification.
-inline const Plan roberta_for_sentence_pair_classification_plan = roberta_model_plan.with({.last = {"classifier"}});
+inline const Plan roberta_for_sentence_pair_classification_plan = roberta_model_plan.with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool roberta_for_sentence_pair_classification_registered =
     register_entry<RobertaForSentencePairClassification, RobertaConfig>(
@@ -562,8 +566,10 @@ inline const bool roberta_for_masked_lm_registered = register_entry<RobertaForMa
     "roberta", "RobertaForMaskedLM", "masked-lm", "roberta", roberta_for_masked_lm_plan);
 
 // The parallel plan of RobertaForSequenceClassification.
-inline const Plan roberta_for_sequence_classification_plan =
-    roberta_model_plan.under("roberta").with({.last = {"classifier"}});
+inline const Plan roberta_for_sequence_classification_plan = roberta_model_plan.under("roberta").with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool roberta_for_sequence_classification_registered =
     register_entry<RobertaForSequenceClassification, RobertaConfig>("roberta", "RobertaForSequenceClassification",

@@ -603,6 +603,7 @@ inline const Plan siglip_model_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
+    .context_error = "modular/clip.h:148: attention of a value that is the same for all positions",
 };
 
 inline const bool siglip_model_registered = register_entry<SiglipModel, SiglipConfig>(
@@ -643,6 +644,7 @@ inline const Plan siglip_for_image_classification_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
+    .context_error = "modular/clip.h:148: attention of a value that is the same for all positions",
 };
 
 inline const bool siglip_for_image_classification_registered =

@@ -824,12 +824,20 @@ inline const Plan t5_encoder_model_plan = {
     .tables = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
 };
 
+// The parallel plan of T5ForSentenceEmbedding.
+inline const Plan t5_for_sentence_embedding_plan = t5_encoder_model_plan.with({.full_loss = true});
+
 inline const bool t5_for_sentence_embedding_registered = register_entry<T5ForSentenceEmbedding, T5Config>(
-    "t5", "T5EncoderModel", "sentence-embedding", "t5", t5_encoder_model_plan);
+    "t5", "T5EncoderModel", "sentence-embedding", "t5", t5_for_sentence_embedding_plan);
 
 // The parallel plan of T5ForSequenceClassification.
 inline const Plan t5_for_sequence_classification_plan =
-    t5_model_plan.under("transformer").with({.last = {"classification_head"}});
+    t5_model_plan.under("transformer")
+        .with({
+            .last = {"classification_head"},
+            .context_error = "modular/t5.h:516: argmax over a dimension that is split by the positions of the "
+                             "sequence: each rank sees only its positions",
+        });
 
 inline const bool t5_for_sequence_classification_registered = register_entry<T5ForSequenceClassification, T5Config>(
     "t5", "T5ForSequenceClassification", "sequence-classification", "t5", t5_for_sequence_classification_plan);

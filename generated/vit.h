@@ -289,6 +289,7 @@ inline const Plan vit_for_image_classification_plan = {
             {"hidden_size", "tp"},
             {"intermediate_size", "tp"},
         },
+    .context_error = "modular/vit.h:92: unproven: dropout of a value that is the same for all positions",
 };
 
 inline const bool vit_for_image_classification_registered = register_entry<ViTForImageClassification, ViTConfig>(

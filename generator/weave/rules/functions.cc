@@ -342,6 +342,7 @@ const RuleTable& function_rules() {
       {"key_mask", visible_keys},
       {"key_distances", from_batch<2>},
       {"position_ids", from_batch<2>},
+      {"counted_position_ids", from_batch<2>},
       {"next_tokens", from_batch<2>},
       {"previous_tokens", from_batch<2>},
       {"count_targets", from_batch<0>},

@@ -109,7 +109,7 @@ const NameSet& contract_functions() {
   static const NameSet names = words(
       "attention_mask attention_scores balance_experts bidirectional_mask causal_mask check_experts check_images "
       "check_labels check_layer_types classification_loss classification_outputs cls_pooling constant_ "
-      "counted_position_ids cross_entropy "
+      "cross_entropy "
       "depends_on_length drop first_row first_tokens gather fill last_token_pooling last_tokens linear_and_embedding_ "
       "log_rates_ "
       "lowest max_pooling "
