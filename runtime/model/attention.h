@@ -158,6 +158,9 @@ inline Tensor fused_with_biases(const Tensor& query, const Tensor& key, const Te
   return fused.attention_with_biases(query, key, value, mask, scale, rng);
 }
 
+/// What attend() gives a query that sees no key.
+inline Unseeing if_no_key(std::optional<double> softcap) { return softcap ? Unseeing::mean : Unseeing::nothing; }
+
 /// attention() of queries and all the keys that they may see.
 inline Tensor attend(const Tensor& query, const Tensor& keys, const Tensor& values, const AttentionMask& mask,
                      double scale, std::optional<double> softcap) {
@@ -207,7 +210,7 @@ Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& 
   }
   DropoutRng rng = bound.dropout->draw(dropout);
   rng.part = part;
-  return over_context(query, key, value, mask,
+  return over_context(query, key, value, mask, Unseeing::mean,
                       [&](const Queries& q, const Tensor& keys, const Tensor& values, const auto& own) {
                         DropoutRng of_queries = rng;
                         of_queries.first_row = q.first;
@@ -233,7 +236,7 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
     const Tensor mixed = fused.cached_attention(query, keys, values, mask, scale, softcap);
     if (mixed.defined()) return mixed;
   }
-  return detail::over_context(query, keys, values, mask,
+  return detail::over_context(query, keys, values, mask, detail::if_no_key(softcap),
                               [&](const detail::Queries& q, const Tensor& k, const Tensor& v, const auto& own) {
                                 return detail::attend(q.query, k, v, own, scale, softcap);
                               });
@@ -251,7 +254,7 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
               "attention with an undefined mask tensor: pass the result of causal_mask, "
               "bidirectional_mask or whole_mask");
   const Tensor keys = detail::with_cached(key), values = detail::with_cached(value);
-  return detail::over_context(query, keys, values, mask,
+  return detail::over_context(query, keys, values, mask, detail::if_no_key(softcap),
                               [&](const detail::Queries& q, const Tensor& k, const Tensor& v, const Tensor& own) {
                                 return detail::attend(q.query, k, v, own, scale, softcap);
                               });
@@ -288,11 +291,12 @@ inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const
                                    const AttentionMask& mask, double scale, const Tensor& sinks) {
   const auto reach = detail::reach_back(mask);
   const Tensor keys = detail::with_cached(key, reach), values = detail::with_cached(value, reach);
-  return detail::over_context(
-      query, keys, values, mask, [&](const detail::Queries& q, const Tensor& k, const Tensor& v, const auto& own) {
-        const int64_t heads = q.query.size(1);
-        return plain::attention_with_sinks(q.query, k, v, own, scale, sinks.narrow(0, q.head_slice * heads, heads));
-      });
+  return detail::over_context(query, keys, values, mask, detail::Unseeing::nothing,
+                              [&](const detail::Queries& q, const Tensor& k, const Tensor& v, const auto& own) {
+                                const int64_t heads = q.query.size(1);
+                                return plain::attention_with_sinks(q.query, k, v, own, scale,
+                                                                   sinks.narrow(0, q.head_slice * heads, heads));
+                              });
 }
 
 /// attention() with biases that are added to the scores and also hide keys, such as those of alibi_mask(). A query that
@@ -305,7 +309,7 @@ inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const
 inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
                                     double scale) {
   const Tensor keys = detail::with_cached(key), values = detail::with_cached(value);
-  return detail::over_context(query, keys, values, biases,
+  return detail::over_context(query, keys, values, biases, detail::Unseeing::mean,
                               [&](const detail::Queries& q, const Tensor& k, const Tensor& v, const Tensor& own) {
                                 return detail::attend_with_biases(q.query, k, v, own, scale);
                               });

@@ -27,16 +27,20 @@ inline AttentionMask over_first_keys(AttentionMask mask, int64_t keys) {
   return mask;
 }
 
+/// What a kernel gives a query that sees no key: nothing, or the mean of all values.
+enum class Unseeing { nothing, mean };
+
 /// Attention of consecutive positions `run` to all keys. Kernels take a mask as a description if the queries are the
 /// last of the keys or the mask does not depend on their positions, and as a tensor otherwise.
 template <class Attend>
 Tensor attend_run(Queries queries, const cp::Run& run, const Tensor& keys, const Tensor& values,
-                  const AttentionMask& mask, const Attend& attend) {
+                  const AttentionMask& mask, Unseeing unseeing, const Attend& attend) {
   queries.first = run.begin;
-  const auto seen = [&](const Tensor& x) { return x.narrow(2, 0, run.end()); };
-  if (mask.causal) return attend(queries, seen(keys), seen(values), over_first_keys(mask, run.end()));
-  if (!mask.reach && !mask.documents.defined()) return attend(queries, keys, values, mask);
   const int64_t all = keys.size(2);
+  const auto seen = [&](const Tensor& x) { return x.narrow(2, 0, run.end()); };
+  if (!mask.causal && !mask.reach && !mask.documents.defined()) return attend(queries, keys, values, mask);
+  if (mask.causal && (unseeing == Unseeing::nothing || !mask.padding.defined()))
+    return attend(queries, seen(keys), seen(values), over_first_keys(mask, run.end()));
   return attend(queries, keys, values, plain::visible_keys(mask, run.size, all, keys.device(), all - run.end()));
 }
 
@@ -46,7 +50,7 @@ Tensor attend_run(Queries queries, const cp::Run& run, const Tensor& keys, const
 /// - key, value [batch, key_value_heads, keys of this rank, head_dim]
 /// - returns [batch, seq, heads * head_dim]
 template <class Mask, class Attend>
-Tensor over_context(const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask,
+Tensor over_context(const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask, Unseeing unseeing,
                     const Attend& attend) {
   if (!bound.context) return attend(Queries{query}, key, value, mask);
   cp::Context& context = *bound.context;
@@ -63,7 +67,7 @@ Tensor over_context(const Tensor& query, const Tensor& key, const Tensor& value,
     if constexpr (is_tensor)
       mixed.push_back(attend(queries, keys, values, mask.size(2) == 1 ? mask : mask.narrow(2, row, run.size)));
     else
-      mixed.push_back(attend_run(queries, run, keys, values, mask, attend));
+      mixed.push_back(attend_run(queries, run, keys, values, mask, unseeing, attend));
     row += run.size;
   }
   return at::cat(mixed, 1);

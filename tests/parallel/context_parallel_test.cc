@@ -47,22 +47,29 @@ TEST(ContextParallel, TrainsDocumentsAndPaddingTheSame) {
   expect_same_training("LlamaForCausalLM", mesh(2), {documents, left});
 }
 
-TEST(ContextParallel, TrainsTheSameOnOtherAxesToo) {
-  const Variant one = variant("zigzag", kLlama);
-  expect_same_training("LlamaForCausalLM", mesh(2, 2), {one});
-  expect_same_training("LlamaForCausalLM", mesh(2, 1, 2), {one});
-  expect_same_training("LlamaForCausalLM", mesh(2, 1, 1, 2), {one});
-  expect_same_training("LlamaForCausalLM", mesh(2, 1, 1, 1, 2), {one});
+TEST(ContextParallel, TrainsTheSameWithTensorParallelism) {
+  expect_same_training("LlamaForCausalLM", mesh(2, 2), {variant("zigzag", kLlama)});
+}
+
+TEST(ContextParallel, TrainsTheSameWithReplicas) {
+  expect_same_training("LlamaForCausalLM", mesh(2, 1, 2), {variant("zigzag", kLlama)});
+}
+
+TEST(ContextParallel, TrainsTheSameWithShards) {
+  expect_same_training("LlamaForCausalLM", mesh(2, 1, 1, 2), {variant("zigzag", kLlama)});
+}
+
+TEST(ContextParallel, TrainsTheSameInPipelineStages) {
+  expect_same_training("LlamaForCausalLM", mesh(2, 1, 1, 1, 2), {variant("zigzag", kLlama)});
 }
 
 /// With sequence parallelism, tp ranks divide the positions of a cp rank.
 TEST(ContextParallel, TrainsTheSameWithSequenceParallelism) {
   const Fields fields = {{"intermediate_size", int64_t{48}}, {"hidden_dropout", 0.1}, {"attention_dropout", 0.2}};
-  expect_same_training("PositionsForCausalLM", mesh(2, 2), {variant("zigzag", fields)});
   Variant experts = variant("experts", fields);
   experts.fields["num_experts"] = int64_t{4};
   experts.options.router = {.aux_loss = 0.02, .by_sequence = true, .z_loss = 0.01};
-  expect_same_training("PositionsForCausalLM", mesh(2, 2), {experts});
+  expect_same_training("PositionsForCausalLM", mesh(2, 2), {variant("zigzag", fields), experts});
 }
 
 struct Family {
@@ -97,17 +104,17 @@ INSTANTIATE_TEST_SUITE_P(
                       Family{"Gemma2ForCausalLM", {{"query_pre_attn_scalar", int64_t{8}}, {"attention_dropout", 0.1}}}),
     name_of);
 
-INSTANTIATE_TEST_SUITE_P(Release, ContextParallelFamilies,
-                         ::testing::Values(Family{"BertForTokenClassification", kBert},
-                                           Family{"GPT2LMHeadModel", kGpt2},
-                                           Family{"GPTNeoXForCausalLM", {{"attention_dropout", 0.1}}},
-                                           Family{"MistralForCausalLM", kLlama}, Family{"MPNetForMaskedLM", kBert},
-                                           Family{"Olmo2ForCausalLM", kLlama}, Family{"PhiForCausalLM", kLlama},
-                                           Family{"MixtralForCausalLM", {{"num_local_experts", int64_t{3}}}},
-                                           Family{"GptOssForCausalLM", {{"num_local_experts", int64_t{3}}}},
-                                           Family{"T5ForConditionalGeneration", kSmallT5},
-                                           Family{"Mamba2ForCausalLM", kMamba2}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Release, ContextParallelFamilies,
+    ::testing::Values(Family{"BertForTokenClassification", kBert}, Family{"GPT2LMHeadModel", kGpt2},
+                      Family{"GPTNeoXForCausalLM", {{"attention_dropout", 0.1}}}, Family{"MistralForCausalLM", kLlama},
+                      Family{"MPNetForMaskedLM", kBert}, Family{"Olmo2ForCausalLM", kLlama},
+                      Family{"PhiForCausalLM", kLlama},
+                      Family{"MixtralForCausalLM", {{"num_local_experts", int64_t{3}}}},
+                      Family{"GptOssForCausalLM",
+                             {{"num_local_experts", int64_t{4}}, {"num_experts_per_tok", int64_t{2}}}},
+                      Family{"T5ForConditionalGeneration", kSmallT5}, Family{"Mamba2ForCausalLM", kMamba2}),
+    name_of);
 
 /// The gradient norm of a first step.
 double norm_on(Mesh& on, const Entry& entry) {
@@ -129,7 +136,7 @@ TEST(ContextParallel, CountsALossOfRowsOnce) {
     without.full_loss = false;
     Entry other = entry;
     other.plan = &without;
-    EXPECT_NEAR(norm_on(two, other), 2 * expected, 1e-4 * expected) << "every rank counts it";
+    EXPECT_ANY_THROW(norm_on(two, other)) << "every rank counts it";
   });
 }
 
