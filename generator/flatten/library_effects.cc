@@ -9,6 +9,8 @@
 #include <set>
 #include <vector>
 
+#include "generator/source/syntax_visitor.h"
+
 namespace modgen {
 namespace {
 
@@ -105,7 +107,8 @@ Reach find_reach(clang::QualType type, std::set<const clang::CXXRecordDecl*>& op
   return type->isScalarType() || type->isVoidType() ? Reach::itself : Reach::anything;
 }
 
-/// Whether the destructor of an object of that type does more than free its memory.
+}  // namespace
+
 bool acts_at_its_end(clang::QualType type) {
   const auto* record = type.getCanonicalType()->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
   if (!record || !record->hasDefinition() || record->hasTrivialDestructor() || record->isLambda()) return false;
@@ -122,8 +125,6 @@ bool acts_at_its_end(clang::QualType type) {
   return is_own || std::any_of(record->field_begin(), record->field_end(),
                                [](const clang::FieldDecl* field) { return acts_at_its_end(field->getType()); });
 }
-
-}  // namespace
 
 Reach get_reach(clang::QualType type) {
   std::set<const clang::CXXRecordDecl*> open;
@@ -152,6 +153,19 @@ bool leaves_a_guard(const clang::Stmt& code) {
            const auto* variable = llvm::dyn_cast<clang::VarDecl>(decl);
            return variable && !variable->isStaticLocal() && acts_at_its_end(variable->getType().getNonReferenceType());
          });
+}
+
+bool has_acting_temporary(const clang::Stmt& code) {
+  struct Visitor : SyntaxVisitor {
+    bool found = false;
+    bool VisitStmt(clang::Stmt* statement) override {
+      const auto* temporary = llvm::dyn_cast<clang::CXXBindTemporaryExpr>(statement);
+      found |= temporary && acts_at_its_end(temporary->getType());
+      return !found;
+    }
+  } visitor;
+  visitor.visit(&code);
+  return visitor.found;
 }
 
 bool is_of_spec(const clang::CXXRecordDecl& record) {

@@ -256,6 +256,7 @@ class SuperCalls {
                                            const Bound& bound) {
     const clang::Expr* value = returned(body);
     if (!value || !(bound.can_repeat || bound.can_move_once)) return std::nullopt;
+    if (find_single(body) || has_acting_temporary(*value)) return std::nullopt;
     const clang::Stmt* parent = meaningful_parent(site.parents, call.call);
     if (!is_returned_value(*value, definition, call.level, copies(parent, site.function))) return std::nullopt;
     const SourceSpan whole = span(call.call->getSourceRange());

@@ -243,6 +243,9 @@ bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const B
       return refers(*member->getMemberDecl(), *reference->getDecl(), flattened, scope, names_base(*reference));
   if (flattened.getStmtClass() != spec.getStmtClass())
     return differs(flattened, "this is another kind of expression than in the spec");
+  if (!answers(flattened, spec)) return false;
+  if (const auto* names = dyn_cast<clang::OverloadExpr>(&spec))
+    if (!overloads(*clang::cast<clang::OverloadExpr>(&flattened), *names, scope)) return false;
   if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&spec))
     return refers(*clang::cast<clang::DeclRefExpr>(&flattened)->getDecl(), *reference->getDecl(), flattened, scope,
                   names_base(*reference));
@@ -352,7 +355,7 @@ bool Match::refers(const clang::ValueDecl& flattened, const clang::ValueDecl& sp
   if (flattened.getType().getCanonicalType() != spec.getType().getCanonicalType())
     redefined_ |= counterparts_.type_of_flattened(flattened.getType()) !=
                   counterparts_.type_of_spec(spec.getType(), scope.context);
-  return true;
+  return instances(flattened, spec, scope);
 }
 
 bool Match::literals(const clang::StringLiteral& flattened, const clang::StringLiteral& spec,
