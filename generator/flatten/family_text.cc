@@ -275,8 +275,9 @@ std::string Family::macro_definitions() {
     for (const RawToken& token : raw_tokens(text, macro.text.begin, macro.text.end)) {
       result.append(text, at, token.begin - at);
       std::string word = text.substr(token.begin, token.end - token.begin);
-      if (from && from != &spec_ && token.kind == RawToken::Kind::comment)
-        word = renamed_prose(word, /*is_comment=*/true, from->names, spec_.names);
+      const bool is_comment = token.kind == RawToken::Kind::comment, is_text = token.kind == RawToken::Kind::string;
+      if (from && from != &spec_ && (is_comment || (is_text && is_message({macro.text.file, token.begin, token.end}))))
+        word = renamed_prose(word, is_comment, from->names, spec_.names);
       for (const MacroDefinition& other : parsed().macros)
         if (token.kind == RawToken::Kind::identifier && word == other.name && other.where.file == macro.where.file)
           word = macro_name(other);

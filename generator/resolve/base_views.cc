@@ -25,8 +25,9 @@ bool is_declared_in(const clang::NamespaceDecl& space, const clang::CXXRecordDec
   return space.Encloses(record.getDeclContext());
 }
 
+/// Whether a spec's namespace declares the class. One inside another class keeps its bases.
 bool is_of_spec(const clang::CXXRecordDecl& record) {
-  const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(record.getDeclContext()->getEnclosingNamespaceContext());
+  const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(record.getDeclContext());
   const auto* outer = space ? llvm::dyn_cast<clang::NamespaceDecl>(space->getDeclContext()) : nullptr;
   return outer && outer->getName() == "modular" && outer->getDeclContext()->isTranslationUnit();
 }

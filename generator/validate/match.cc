@@ -183,6 +183,9 @@ bool Match::children(const clang::Stmt& flattened, const clang::Stmt& spec, cons
     }
     redefined |= redefined_;
     if (is_call && redefined_) calls_other_instance = index == 0 && names_library(*there[index]);
+    // The type of a renamed string differs in its length.
+    const auto* argument = dyn_cast<clang::Expr>(there[index]);
+    calls_other_instance &= !argument || !isa<clang::StringLiteral>(argument->IgnoreParenImpCasts());
   }
   redefined_ = redefined;
   return !calls_other_instance ||
