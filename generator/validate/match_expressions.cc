@@ -145,6 +145,9 @@ bool Match::folded(const clang::CXXBoolLiteralExpr& flag, const clang::VarDecl& 
 }
 
 bool Match::same_type(const clang::Expr& flattened, const clang::Expr& spec, const BindingScope& scope) {
+  // A list in a template has no type.
+  if (spec.getType().isNull() || flattened.getType().isNull())
+    return spec.getType().isNull() == flattened.getType().isNull();
   if (flattened.getType().getCanonicalType() == spec.getType().getCanonicalType()) return true;
   const std::string here = counterparts_.type_of_flattened(flattened.getType()),
                     there = counterparts_.type_of_spec(spec.getType(), scope.context);
