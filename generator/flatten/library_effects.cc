@@ -123,8 +123,11 @@ bool acts_at_its_end(clang::QualType type, std::set<const clang::CXXRecordDecl*>
   }
   const clang::CXXDestructorDecl* destructor = record->getDestructor();
   const bool is_own = destructor && destructor->isUserProvided();
-  return is_own || std::any_of(record->field_begin(), record->field_end(),
-                               [&](const clang::FieldDecl* field) { return acts(field->getType()); });
+  return is_own ||
+         std::any_of(record->field_begin(), record->field_end(),
+                     [&](const clang::FieldDecl* field) { return acts(field->getType()); }) ||
+         std::any_of(record->bases_begin(), record->bases_end(),
+                     [&](const clang::CXXBaseSpecifier& base) { return acts(base.getType()); });
 }
 
 }  // namespace
