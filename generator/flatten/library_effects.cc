@@ -108,13 +108,13 @@ Reach find_reach(clang::QualType type, std::set<const clang::CXXRecordDecl*>& op
 }
 
 /// Whether the destructor of an object of that type does more than free its memory; `open` has the classes around it.
-bool acts_at_its_end(clang::QualType type, std::set<const clang::CXXRecordDecl*>& open) {
+bool acts_at_end(clang::QualType type, std::set<const clang::CXXRecordDecl*>& open) {
   const auto* record = type.getCanonicalType()->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
   if (!record || !record->hasDefinition() || record->hasTrivialDestructor() || record->isLambda()) return false;
   if (!open.insert(record).second) return false;
   const llvm::StringRef name = record->getName();
   if (is_of_library(*record)) return name.contains("Guard") || name.contains("Mode");
-  const auto acts = [&](clang::QualType one) { return acts_at_its_end(one, open); };
+  const auto acts = [&](clang::QualType one) { return acts_at_end(one, open); };
   if (is_of_standard(*record)) {
     const std::vector<clang::QualType> arguments = type_arguments(*record);
     const bool holds = is_container(name) || name == "shared_ptr" || name == "weak_ptr";
@@ -134,7 +134,7 @@ bool acts_at_its_end(clang::QualType type, std::set<const clang::CXXRecordDecl*>
 
 bool acts_at_its_end(clang::QualType type) {
   std::set<const clang::CXXRecordDecl*> open;
-  return acts_at_its_end(type, open);
+  return acts_at_end(type, open);
 }
 
 Reach get_reach(clang::QualType type) {
