@@ -36,7 +36,8 @@ bool Match::instances(const clang::ValueDecl& flattened, const clang::ValueDecl&
   const clang::FunctionDecl* pattern = function ? function->getTemplateInstantiationPattern() : nullptr;
   if (!pattern || !other || !other->getTemplateInstantiationPattern()) return true;
   const SourceSpan where = counterparts_.locate(pattern->getLocation());
-  const bool is_same = counterparts_.origin(other->getTemplateInstantiationPattern()->getLocation()) == where;
+  const SourceSpan from = counterparts_.origin(other->getTemplateInstantiationPattern()->getLocation());
+  const bool is_same = from.file == where.file && from.begin == where.begin;
   const bool is_of_spec = where.file != 0 && counterparts_.family().specs().of_file(where.file);
   if (!is_same || !is_of_spec || !instances_.insert(function->getCanonicalDecl()).second) return true;
   const clang::FunctionDecl *definition = nullptr, *other_definition = nullptr;

@@ -16,13 +16,11 @@ struct AlphaGuard {
   int64_t* ends;
 };
 
-class AlphaCountImpl : public Module {
- public:
+struct AlphaCount {
   int64_t total() { return AlphaGuard(&ends).value(); }
   int64_t length() { return std::string("text").size(); }
 
   int64_t ends = 0;
 };
-TORCH_MODULE(AlphaCount);
 
 }  // namespace modular::alpha

@@ -6,11 +6,9 @@
 namespace modular::beta {
 MODULAR_FAMILY(Beta);
 
-class BetaCountImpl : public alpha::AlphaCountImpl {
- public:
-  int64_t total() { return AlphaCountImpl::total() + ends; }
-  int64_t length() { return AlphaCountImpl::length() + ends; }
+struct BetaCount : alpha::AlphaCount {
+  int64_t total() { return AlphaCount::total() + ends; }
+  int64_t length() { return AlphaCount::length() + ends; }
 };
-TORCH_MODULE(BetaCount);
 
 }  // namespace modular::beta
