@@ -6,13 +6,11 @@
 namespace modular::alpha {
 MODULAR_FAMILY(Alpha);
 
-class AlphaNumberImpl : public Module {
- public:
+struct AlphaNumber {
   int64_t next() {
     static int64_t count = 0;
     return ++count;
   }
 };
-TORCH_MODULE(AlphaNumber);
 
 }  // namespace modular::alpha

@@ -6,10 +6,8 @@
 namespace modular::beta {
 MODULAR_FAMILY(Beta);
 
-class BetaFirstImpl : public alpha::AlphaNumberImpl {};
-TORCH_MODULE(BetaFirst);
+struct BetaFirst : alpha::AlphaNumber {};
 
-class BetaSecondImpl : public alpha::AlphaNumberImpl {};
-TORCH_MODULE(BetaSecond);
+struct BetaSecond : alpha::AlphaNumber {};
 
 }  // namespace modular::beta
