@@ -20,7 +20,6 @@ struct AlphaRanks {
     return number * 2;
   }
   int64_t first_rank() const { return first(1); }
-  int64_t rank_of_template() const { return ranked(int64_t{1}); }
 };
 
 }  // namespace modular::alpha

@@ -8,14 +8,8 @@
 namespace modular::alpha {
 MODULAR_FAMILY(Alpha);
 
-template <class Sized>
-bool has_height(const Sized&) {
-  return requires(const Sized& sized) { sized.height; };
-}
-
 struct AlphaShape {
   virtual ~AlphaShape() = default;
-  bool is_tall() const { return has_height(*this); }
   int64_t width = 1;
 };
 
