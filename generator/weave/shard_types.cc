@@ -301,6 +301,7 @@ Value join(const Value& one, const Value& other) {
       if (one.split_size != other.split_size) result.split_size.clear();
       result.counts.insert(other.counts.begin(), other.counts.end());
       result.reduces = one.reduces && other.reduces;
+      result.is_vocabulary |= other.is_vocabulary;
       if (one.summands.empty() || other.summands.empty())
         result.summands.clear();
       else
@@ -312,6 +313,7 @@ Value join(const Value& one, const Value& other) {
     }
     case Kind::number:
       if (one.count.is_share != other.count.is_share || one.outer != other.outer) return mismatch();
+      result.may_be_one |= other.may_be_one;
       result.counts.insert(other.counts.begin(), other.counts.end());
       return result;
     case Kind::tuple:

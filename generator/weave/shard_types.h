@@ -97,6 +97,8 @@ struct Value {
   std::set<std::string> counts;
   // For a split value: a matmul that sums over the split dimension is summed over the ranks (TP_REDUCE).
   bool reduces = false;
+  // For a split value or layer: the split dimension is a vocabulary, of which the last ranks may hold fewer elements.
+  bool is_vocabulary = false;
   // Partial sums: the calls whose results it adds up; empty if no exit can be inserted for them.
   std::set<const Expr*> summands;
   Count count;  // numbers, and optional ones
@@ -105,7 +107,8 @@ struct Value {
   // Of what is split, the whole parts of its dimension before the split one, in a product: of rows [batch * seq] that
   // are split by positions it is the batch. Not known if the split part is the outermost.
   Count outer;
-  bool may_be_one = false;  // the split dimension has size 1 instead if the value is the same for all rows or positions
+  // The split dimension has size 1 instead if the value is the same for all rows or positions; a share is that size.
+  bool may_be_one = false;
   // Other kinds.
   std::vector<Value> elements;
   std::map<std::string, Value> members;

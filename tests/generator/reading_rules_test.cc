@@ -102,6 +102,67 @@ TEST(RowsOfTheBatch, ThatMayBeOneAreNotSummed) {
   EXPECT_REJECTED("or has size 1", Axis::rows, ".sum", {positions});
 }
 
+TEST(RowsOfTheBatch, ThatMayBeOneAreNotCounted) {
+  Value positions = split(0, 2), x = split(0, 3);
+  positions.may_be_one = x.may_be_one = true;
+  positions.sizes = Sizes({field_count("#1"), field_count("#seq")});
+  x.sizes = Sizes({field_count("#1"), field_count("#seq"), field_count("hidden")});
+  const Value rows = Applied(Axis::rows, ".size", {positions, literal(0)}).result;
+  EXPECT_TRUE(rows.may_be_one);
+  EXPECT_TYPE(sharded(0), Axis::rows, ".view", {x, list({rows, literal(-1)})});
+  EXPECT_REJECTED("or has size 1", Axis::rows, ".view", {split(0, 3), list({rows, literal(-1)})});
+  for (const char* name : {"ones", ".expand"})
+    EXPECT_REJECTED("or has size 1", Axis::rows, name, {list({rows}), flag()});
+  EXPECT_REJECTED("or has size 1", Axis::rows, "op /", {share(), rows});
+}
+
+TEST(RowsOfTheBatch, OfAMaskAloneAreNotSummed) {
+  Value mask;
+  mask.kind = Value::Kind::object;
+  mask.members["padding"] = split(0, 2);
+  const Value queries = of_size_one(4, 0);
+  EXPECT_TRUE(Applied(Axis::rows, "modular::attention", {queries, queries, queries, mask, flag()}).result.may_be_one);
+  const Value keys = split(0, 4);
+  EXPECT_FALSE(Applied(Axis::rows, "modular::attention", {queries, keys, keys, mask, flag()}).result.may_be_one);
+}
+
+TEST(RowsOfTheBatch, GiveNoNumberOfClasses) {
+  EXPECT_TYPE(sharded(0), Axis::rows, "one_hot", {split(0, 2), literal(8)});
+  EXPECT_REJECTED("without a number of classes", Axis::rows, "one_hot", {split(0, 2)});
+  EXPECT_REJECTED("without a number of classes", Axis::rows, "one_hot", {split(0, 2), literal(-1)});
+}
+
+TEST(RowsOfTheBatch, AreNotTheChannelsOfAConvolution) {
+  EXPECT_TYPE(sharded(0), Axis::rows, "Conv1d layer", {Value(), split(0, 3)});
+  EXPECT_REJECTED("no rule", Axis::rows, "Conv1d layer", {Value(), split(0, 2)});
+  EXPECT_REJECTED("no rule", Axis::rows, "Conv2d layer", {Value(), split(0, 3)});
+}
+
+TEST(RowsOfTheBatch, AreThoseOfTheLabelsToo) {
+  const auto with_labels = [](const Value& labels) {
+    Value changed = batch();
+    changed.members["labels"] = labels;
+    return changed;
+  };
+  const auto apply = [](const Value& changed, const std::string& targets_of) {
+    OnValues outputs("cross_entropy_outputs", {split(0, 3), changed, Value()});
+    auto callee = std::make_shared<Callee>();
+    callee->home = Callee::Home::contract;
+    callee->name = "modular::cross_entropy_outputs";
+    outputs.expr.kind = Expr::Kind::call;
+    outputs.expr.callee = callee;
+    outputs.expr.operands[2].name = targets_of;
+    outputs.op.axis = Axis::rows;
+    apply_in_reading(outputs.op, find_rule("cross_entropy_outputs"));
+    return outputs.op.message;
+  };
+  EXPECT_EQ(apply(with_labels(split(0, 2)), "modular::same_labels"), "");
+  EXPECT_NE(apply(with_labels(split(1, 2)), "modular::same_labels").find("a batch whose labels is split"),
+            std::string::npos);
+  EXPECT_NE(apply(with_labels(split(0, 2)), "modular::alpha::turned").find("other than next_tokens"),
+            std::string::npos);
+}
+
 TEST(RowsOfTheBatch, StayWhereOtherDimensionsChange) {
   Value x = split(1, 3);
   x.sizes = Sizes({field_count("a"), field_count("#batch"), field_count("b")});
@@ -133,6 +194,7 @@ TEST(RowsOfTheBatch, MayBeAnInnerPartOfADimension) {
   const Value seq = Value::number(field_count("#seq"));
   EXPECT_TYPE(sharded(1), Axis::rows, ".view", {flat, list({seq, share(), literal(-1)})});
   EXPECT_REJECTED("not known to be the value's own", Axis::rows, ".view", {flat, list({share(), seq, literal(-1)})});
+  EXPECT_REJECTED("not known to be the value's own", Axis::rows, ".view", {flat, list({literal(-1), seq})});
   EXPECT_REJECTED("no rule", Axis::rows, "op +", {flat, split(0, 2)});
   EXPECT_REJECTED("no rule", Axis::rows, "modular::dp::gather", {flat});
   EXPECT_REJECTED("of a value", Axis::rows, "modular::balance_experts", {flat, flat, flat, flat});

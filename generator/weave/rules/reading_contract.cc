@@ -23,12 +23,27 @@ std::string spelled(std::string_view shape) {
   return text + "]";
 }
 
+/// Whether `value` has rows in dimension 0 as the batch's tensors do, or positions in dimension 1.
+bool is_of_batch(Axis axis, const Value& value) {
+  if (axis == Axis::positions && is_full(value)) return true;  // the batch's attention_mask
+  return is_split(value) && value.type.dim == (axis == Axis::rows ? 0 : 1) && !value.outer.is_known() &&
+         !value.may_be_one;
+}
+
+/// Rejects operand `i`, a batch or a mask, unless its tensors are split as those of the entry's batch.
+bool is_batch(Operation& op, size_t i) {
+  for (const auto& [name, member] : op.values[i].members)
+    if (is_tensor(member) && !is_of_batch(op.axis, member))
+      op.reject(quoted(op) + " of a batch whose " + name + " is " + describe(member));
+  return op.message.empty();
+}
+
 /// Rejects operand `i` unless it has that shape, split where the shape says.
 bool has_shape(Operation& op, size_t i, std::string_view shape) {
   const Value& value = op.values[i];
   if (!is_tensor(value)) {
     if (has_share(value) || find_unknown(value)) unproven(op, value);
-    return op.message.empty();
+    return op.message.empty() && is_batch(op, i);
   }
   if (shape == "?") return true;
   const auto rank = static_cast<int64_t>(shape.size());
@@ -63,12 +78,22 @@ Value loss(Operation& op) {
   return loss_value();
 }
 
-/// cross_entropy_outputs(logits, batch, …): a loss and a count of targets, both sums, and the logits.
+/// classification_outputs(logits, batch, …): a loss and a count of targets, both sums, and the logits.
 Value outputs(Operation& op) {
   const Value& logits = op.values[0];
-  if (!is_split(logits) || logits.type.dim != (op.axis == Axis::rows ? 0 : 1) || from_end(logits) == -1)
+  if (!is_split(logits) || !is_of_batch(op.axis, logits) || from_end(logits) == -1)
     return op.reject("a loss over logits that are " + describe(logits));
-  return empty_outputs();
+  return is_batch(op, 1) ? empty_outputs() : Value::failure();
+}
+
+/// cross_entropy_outputs(logits, batch, targets_of): other functions of the labels might mix rows.
+Value cross_entropy_outputs(Operation& op) {
+  const Expr* targets_of = op.operands[2];
+  if (targets_of->kind == Expr::Kind::op && targets_of->name == "&") targets_of = targets_of->operands.data();
+  if (targets_of->name != "modular::next_tokens" && targets_of->name != "modular::same_labels")
+    return op.reject("unproven: a function of the labels of all rows, other than next_tokens and same_labels",
+                     "pass one of these, or compute the targets, cross_entropy and count_targets in forward");
+  return outputs(op);
 }
 
 Value count_targets(Operation& op) {
@@ -78,6 +103,7 @@ Value count_targets(Operation& op) {
 /// Functions that build an AttentionMask.
 Value attention_mask(Operation& op) {
   if (std::any_of(op.values.begin() + 1, op.values.end(), has_share)) return unproven(op, op.values[1]);
+  if (!is_batch(op, 0)) return Value::failure();
   Value mask;
   mask.kind = Value::Kind::object;
   for (const char* name : {"padding", "documents"})
@@ -157,7 +183,9 @@ Value by_shapes(Operation& op, std::string_view shapes) {
   const std::optional<int64_t> split = split_dimension(op.axis, result);
   if (!split) return unproven(op, op.values[0]);
   Value value = Value::tensor(sharded(*split), any_gradient(op), static_cast<int64_t>(result.size()));
-  value.may_be_one = may_be_one && op.axis == Axis::rows;
+  // Of queries, keys and values that are alike, the mask alone may have rows.
+  const bool is_of_mask = is_tensor(op.values[0]) && std::ranges::none_of(op.values, is_split);
+  value.may_be_one = (may_be_one || is_of_mask) && op.axis == Axis::rows;
   return value;
 }
 
@@ -202,7 +230,7 @@ const ReadingRules& contract_readings() {
       {"modular::sentence_count", {nullptr, "bf,b->+"}},
       {"modular::sigmoid_pair_loss", {nullptr, "bk,b->+"}},
       {"modular::count_targets", {count_targets}},
-      {"modular::cross_entropy_outputs", {outputs}},
+      {"modular::cross_entropy_outputs", {cross_entropy_outputs}},
       {"modular::classification_outputs", {outputs}},
       {"modular::sentence_outputs", {outputs}},
       {"modular::next_tokens", {nullptr, "bs->bs"}},

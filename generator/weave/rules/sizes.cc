@@ -94,6 +94,21 @@ std::optional<size_t> shape_operand(std::string_view name) {
   return found == operands.end() ? std::nullopt : std::optional(found->second);
 }
 
+/// Whether another operand may stretch a dimension of size 1 of the operand that the result is shaped like.
+bool stretches(std::string_view name) {
+  static const std::set<std::string_view> names = {
+      "rms_norm",       "rotary",         "rotary_adjacent",     "without_padding",
+      "gated_rms_norm", "selective_scan", "state_space_duality", "causal_conv1d"};
+  return names.contains(name);
+}
+
+/// `sizes` without those of 1, which broadcasting may stretch.
+List stretched(List sizes) {
+  for (Count& size : sizes)
+    if (size.literal() == 1) size = Count();
+  return sizes;
+}
+
 /// Sizes that the operation lists: `x.view({…})`, `x.expand({…})`, `torch::ones({…})`.
 List listed(const Operation& op, size_t first) {
   List sizes;
@@ -259,7 +274,7 @@ std::optional<List> find_sizes(const Operation& op, const std::vector<Value>& gi
   }
   if (const auto operand = shape_operand(op.name)) {
     if (*operand >= given.size() || !given[*operand].rank) return std::nullopt;
-    return list_sizes(given[*operand]);
+    return stretches(op.name) ? stretched(list_sizes(given[*operand])) : list_sizes(given[*operand]);
   }
   if (!is_tensor(x) || !x.rank) return std::nullopt;
   if (moves.contains(op.name)) return moved(op, x);
@@ -280,8 +295,8 @@ std::optional<List> find_sizes(const Operation& op, const std::vector<Value>& gi
   }
   if (op.name == "linear") return with_last(list_sizes(x), Count());
   if (op.name == "matmul" || op.name == ".matmul") return multiplied(x, given[1]);
-  if (op.name.starts_with("attention") && *x.rank == 4) return List{x.sizes[0], x.sizes[2], Count()};
-  if (op.name == "scaled_dot_product_attention") return with_last(list_sizes(x), Count());
+  if (op.name.starts_with("attention") && *x.rank == 4) return stretched({x.sizes[0], x.sizes[2], Count()});
+  if (op.name == "scaled_dot_product_attention") return with_last(stretched(list_sizes(x)), Count());
   if (op.name == "Conv2d layer" && given[1].rank) return List{given[1].sizes[0], Count(), Count(), Count()};
   return std::nullopt;
 }
