@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "generator/weave/interpreter.h"
+#include "generator/weave/partition.h"
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {
@@ -50,6 +51,8 @@ Interpreter::Interpreter(const FamilyModel& family, const FunctionIndex& functio
       findings_(findings),
       axis_(axis) {
   if (axis != Axis::tp) return;
+  local_counts_ = find_counts(root);
+  vocabularies_ = find_vocabularies(root);
   for_each_node(root, [&](const ModuleNode& node) {
     if (node.field && find_annotation(node.field->annotations, AnnotationKind::pp_split)) has_pipeline_ = true;
   });

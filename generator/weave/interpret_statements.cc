@@ -272,6 +272,7 @@ Value Interpreter::as_output(const std::string& name, const Expr& expr, const Va
                           (value.type.dim == -1 || (value.rank && value.type.dim == *value.rank - 1));
   if (name == "logits" && split_last) {
     insert_call(Call::gather, expr);
+    separate_.insert(value.counts.begin(), value.counts.end());  // ranks that hold the same heads would repeat them
     return Value::tensor(kInvariant, value.gradient, value.rank);
   }
   if (const Value* unknown = find_unknown(value))

@@ -210,6 +210,9 @@ class Interpreter {
 
   // ---- interpret_members.cc: names ----
 
+  /// The parameter or buffer `name` of the layer `node`; without a name, the one that `node` is.
+  Value registered_tensor(const ModuleNode& node, std::string_view name, bool is_parameter,
+                          std::optional<int64_t> rank) const;
   Variable* find_variable(const Expr& expr);
   Value evaluate_local(const Expr& expr);
   Value evaluate_field(const Expr& expr);
@@ -223,6 +226,8 @@ class Interpreter {
   void read_parameters(const Expr& expr, const ModuleNode& node);
   /// Checks that every stage that runs `expr` holds `node`; with two stacks, records the read.
   void check_stage(const Expr& expr, const ModuleNode& node);
+  /// Checks that a dropout layer outside of the PP_SPLIT list runs in one stage, which counts its calls.
+  void check_dropout_stage(const Expr& expr, const ModuleNode& dropout);
   std::string wrong_stage(const ModuleNode& node, Region owner, Region running) const;
   /// Whether a value of that C++ type is a module.
   bool names_module(const std::string& type) const;
@@ -265,6 +270,8 @@ class Interpreter {
   /// The same in a reading other than tp, where some of the `values` are not the same for all rows or positions.
   Value read_operation(const std::string& name, Rule rule, const Expr& expr, std::vector<const Expr*> operands,
                        std::vector<Value> values);
+  /// Reports random numbers for a value that is the same for all rows.
+  Value fail_to_draw(const Expr& expr, const std::string& name);
   /// Reports why a rule rejects `op`.
   Value report_rejection(const Operation& op);
   /// Applies an operation without a rule: if it is known, its result is the same on every rank if its operands are.
@@ -315,14 +322,17 @@ class Interpreter {
   };
   std::map<const Expr*, Noted> noted_;
   bool counts_in_proof_ = true;
+  std::set<std::string> local_counts_;        // config fields of the model's TP_LOCAL counts
+  std::set<std::string> vocabularies_;        // sizes that may be split unevenly
   std::set<std::string> serving_, separate_;  // as in Operation
   std::set<const Function*> interpreted_;     // only tested for membership
   std::set<const Parameter*> defaults_;       // parameters whose defaults are being evaluated
   Frame* frame_ = nullptr;
-  std::vector<const ModuleNode*> units_;  // units whose forward is running
-  const Expr* traversed_list_ = nullptr;  // range of the range-for that is being entered
-  bool reaches_everywhere_ = false;       // the current name is PP_ALL, even inside a PP_SPLIT list
-  std::array<Region, 2> regions_{};       // current region of each stack; only the first is used without stacks
+  std::vector<const ModuleNode*> units_;          // units whose forward is running
+  const Expr* traversed_list_ = nullptr;          // range of the range-for that is being entered
+  bool reaches_everywhere_ = false;               // the current name is PP_ALL, even inside a PP_SPLIT list
+  std::map<const ModuleNode*, Region> dropping_;  // where a dropout layer runs first; never iterated
+  std::array<Region, 2> regions_{};               // current region of each stack; only the first is used without stacks
   uint64_t versions_ = 0;
   uint32_t named_sizes_ = 0;
   std::map<std::tuple<uint32_t, const Expr*, const Function*>, uint32_t> contexts_;  // never iterated
