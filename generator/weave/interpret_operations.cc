@@ -14,7 +14,11 @@ void mark_reduced(const Value& viewed, Value& view) {
   for (Value& element : view.elements) mark_reduced(viewed, element);
 }
 
-bool is_optional_tensor(const Expr& expr) { return expr.type.starts_with("std::optional<at::Tensor>"); }
+/// Whether `expr` is an optional that may hold a tensor: not `{}`.
+bool is_optional_tensor(const Expr& expr) {
+  const bool is_made = expr.kind == Expr::Kind::construct || expr.kind == Expr::Kind::list;
+  return expr.type.starts_with("std::optional<at::Tensor>") && !(is_made && expr.operands.empty());
+}
 
 /// The tensor that an optional holds, if it is only known that it is the same on every rank.
 Value find_held(const Value& optional) {
