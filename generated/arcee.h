@@ -88,19 +88,16 @@ TORCH_MODULE(ArceeRMSNorm);
 class ArceeMLPImpl : public Module {
  public:
   explicit ArceeMLPImpl(const ArceeConfig& config)
-      : up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
+      : Module(config.initializer_range),
+        up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, config.mlp_bias))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) { return tp::exit(down_proj, activation(hidden_act, up_proj(tp::enter(x)))); }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear up_proj;
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(ArceeMLP);
 
@@ -108,11 +105,11 @@ TORCH_MODULE(ArceeMLP);
 class ArceeAttentionImpl : public Module {
  public:
   explicit ArceeAttentionImpl(const ArceeConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))),
         k_proj(register_module("k_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
@@ -124,19 +121,12 @@ class ArceeAttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -145,13 +135,10 @@ class ArceeAttentionImpl : public Module {
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -190,7 +177,8 @@ TORCH_MODULE(ArceeDecoderLayer);
 class ArceeModelImpl : public Module {
  public:
   explicit ArceeModelImpl(const ArceeConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<ArceeDecoderLayer>())),
@@ -219,8 +207,6 @@ class ArceeModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   ArceeConfig config;
   nn::Embedding embed_tokens;
   ModuleListOf<ArceeDecoderLayer> layers;
@@ -232,7 +218,8 @@ TORCH_MODULE(ArceeModel);
 class ArceeForCausalLMImpl : public Module {
  public:
   explicit ArceeForCausalLMImpl(const ArceeConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", ArceeModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -249,8 +236,6 @@ class ArceeForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   ArceeConfig config;
   ArceeModel model;
   nn::Linear lm_head;
@@ -261,7 +246,8 @@ TORCH_MODULE(ArceeForCausalLM);
 class ArceeForSequenceClassificationImpl : public Module {
  public:
   explicit ArceeForSequenceClassificationImpl(const ArceeConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", ArceeModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -282,8 +268,6 @@ class ArceeForSequenceClassificationImpl : public Module {
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   ArceeConfig config;
   ArceeModel model;
   nn::Linear score;
@@ -294,7 +278,8 @@ TORCH_MODULE(ArceeForSequenceClassification);
 class ArceeForTokenClassificationImpl : public Module {
  public:
   explicit ArceeForTokenClassificationImpl(const ArceeConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", ArceeModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
@@ -313,8 +298,6 @@ class ArceeForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   ArceeConfig config;
   ArceeModel model;
@@ -366,7 +349,10 @@ inline const bool arcee_for_causal_lm_registered = register_entry<ArceeForCausal
     "arcee", "ArceeForCausalLM", "causal-lm", "arcee", arcee_for_causal_lm_plan);
 
 // The parallel plan of ArceeForSequenceClassification.
-inline const Plan arcee_for_sequence_classification_plan = arcee_model_plan.under("model").with({.last = {"score"}});
+inline const Plan arcee_for_sequence_classification_plan = arcee_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool arcee_for_sequence_classification_registered =
     register_entry<ArceeForSequenceClassification, ArceeConfig>("arcee", "ArceeForSequenceClassification",

@@ -134,24 +134,21 @@ TORCH_MODULE(BambaRMSNorm);
 class BambaMLPImpl : public Module {
  public:
   explicit BambaMLPImpl(const BambaConfig& config)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
+      : Module(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, config.mlp_bias))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
     return tp::exit(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear gate_proj;
   nn::Linear up_proj;
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(BambaMLP);
 
@@ -159,11 +156,11 @@ TORCH_MODULE(BambaMLP);
 class BambaAttentionImpl : public Module {
  public:
   explicit BambaAttentionImpl(const BambaConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))),
         k_proj(register_module("k_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
@@ -175,19 +172,12 @@ class BambaAttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -196,13 +186,10 @@ class BambaAttentionImpl : public Module {
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -270,7 +257,8 @@ TORCH_MODULE(BambaConv1d);
 class BambaMixerImpl : public Module {
  public:
   explicit BambaMixerImpl(const BambaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         num_heads(config.mamba_n_heads),
         head_dim(*config.mamba_d_head),
         n_groups(config.mamba_n_groups),
@@ -303,7 +291,7 @@ class BambaMixerImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, config.initializer_range);
+    Module::reset_parameters();
     init::log_rates_(A_log);
     init::ones_(dt_bias);
     init::ones_(D);
@@ -363,7 +351,8 @@ TORCH_MODULE(BambaDecoderLayer);
 class BambaModelImpl : public Module {
  public:
   explicit BambaModelImpl(const BambaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<BambaDecoderLayer>())),
@@ -393,8 +382,6 @@ class BambaModelImpl : public Module {
     return final_layernorm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   BambaConfig config;
   nn::Embedding embed_tokens;
   ModuleListOf<BambaDecoderLayer> layers;
@@ -406,7 +393,8 @@ TORCH_MODULE(BambaModel);
 class BambaForCausalLMImpl : public Module {
  public:
   explicit BambaForCausalLMImpl(const BambaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", BambaModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -422,8 +410,6 @@ class BambaForCausalLMImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   BambaConfig config;
   BambaModel model;

@@ -91,10 +91,10 @@ inline Tensor shift_right(const Tensor& labels, const BartConfig& config) {
 class BartAttentionImpl : public Module {
  public:
   BartAttentionImpl(const BartConfig& config, int64_t num_heads)
-      : num_heads(num_heads),
+      : Module(config.init_std),
+        num_heads(num_heads),
         head_dim(config.d_model / num_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        init_std(config.init_std),
         k_proj(register_module("k_proj", linear(config.d_model, config.d_model, /*bias=*/true))),
         v_proj(register_module("v_proj", linear(config.d_model, config.d_model, /*bias=*/true))),
         q_proj(register_module("q_proj", linear(config.d_model, config.d_model, /*bias=*/true))),
@@ -110,12 +110,9 @@ class BartAttentionImpl : public Module {
     return tp::exit(out_proj, tp::attention(query, key, value, mask, scaling, dropout));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
-
   int64_t num_heads;
   int64_t head_dim;
   double scaling;
-  double init_std;
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear q_proj;
@@ -128,13 +125,13 @@ TORCH_MODULE(BartAttention);
 class BartEncoderLayerImpl : public Module {
  public:
   BartEncoderLayerImpl(const BartConfig& config, int64_t num_heads, int64_t ffn_dim)
-      : self_attn(register_module("self_attn", BartAttention(config, num_heads))),
+      : Module(config.init_std),
+        self_attn(register_module("self_attn", BartAttention(config, num_heads))),
         self_attn_layer_norm(register_module("self_attn_layer_norm", LayerNorm(config.d_model, /*eps=*/1e-5))),
         fc1(register_module("fc1", linear(config.d_model, ffn_dim, /*bias=*/true))),
         fc2(register_module("fc2", linear(ffn_dim, config.d_model, /*bias=*/true))),
         final_layer_norm(register_module("final_layer_norm", LayerNorm(config.d_model, /*eps=*/1e-5))),
         activation_function(config.activation_function),
-        init_std(config.init_std),
         dropout(register_module("dropout", nn::Dropout(config.dropout))),
         activation_dropout(register_module("activation_dropout", nn::Dropout(config.activation_dropout))),
         final_dropout(register_module("final_dropout", nn::Dropout(config.dropout))) {}
@@ -158,15 +155,12 @@ class BartEncoderLayerImpl : public Module {
     return feed_forward(attend(hidden_states, mask));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
-
   BartAttention self_attn;
   LayerNorm self_attn_layer_norm;
   nn::Linear fc1;
   nn::Linear fc2;
   LayerNorm final_layer_norm;
   std::string activation_function;
-  double init_std;
   nn::Dropout dropout;             // on the output of self-attention
   nn::Dropout activation_dropout;  // on the feed-forward network's features
   nn::Dropout final_dropout;       // on its output
@@ -177,12 +171,12 @@ TORCH_MODULE(BartEncoderLayer);
 class BartEncoderImpl : public Module {
  public:
   explicit BartEncoderImpl(const BartConfig& config)
-      : embed_positions(register_module("embed_positions",
+      : Module(config.init_std),
+        embed_positions(register_module("embed_positions",
                                         embedding(config.max_position_embeddings + 2, config.d_model, std::nullopt))),
         layers(register_module("layers", ModuleListOf<BartEncoderLayer>())),
         layernorm_embedding(register_module("layernorm_embedding", LayerNorm(config.d_model, /*eps=*/1e-5))),
-        dropout(register_module("dropout", nn::Dropout(config.dropout))),
-        init_std(config.init_std) {
+        dropout(register_module("dropout", nn::Dropout(config.dropout))) {
     for (int64_t layer = 0; layer < config.encoder_layers; ++layer)
       layers->push_back(BartEncoderLayer(config, config.encoder_attention_heads, config.encoder_ffn_dim));
   }
@@ -192,13 +186,10 @@ class BartEncoderImpl : public Module {
     return dropout(layernorm_embedding(embedded + embed_positions(position_ids(ids) + 2)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
-
   nn::Embedding embed_positions;
   ModuleListOf<BartEncoderLayer> layers;
   LayerNorm layernorm_embedding;
   nn::Dropout dropout;
-  double init_std;
 };
 TORCH_MODULE(BartEncoder);
 
@@ -206,10 +197,10 @@ TORCH_MODULE(BartEncoder);
 class BartCrossAttentionImpl : public Module {
  public:
   BartCrossAttentionImpl(const BartConfig& config, int64_t num_heads)
-      : num_heads(num_heads),
+      : Module(config.init_std),
+        num_heads(num_heads),
         head_dim(config.d_model / num_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        init_std(config.init_std),
         k_proj(register_module("k_proj", linear(config.d_model, config.d_model, /*bias=*/true))),
         v_proj(register_module("v_proj", linear(config.d_model, config.d_model, /*bias=*/true))),
         q_proj(register_module("q_proj", linear(config.d_model, config.d_model, /*bias=*/true))),
@@ -228,12 +219,9 @@ class BartCrossAttentionImpl : public Module {
     return tp::exit(out_proj, tp::attention(query, key, value, mask, scaling, dropout));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
-
   int64_t num_heads;
   int64_t head_dim;
   double scaling;
-  double init_std;
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear q_proj;
@@ -246,13 +234,13 @@ TORCH_MODULE(BartCrossAttention);
 class BartDecoderLayerImpl : public Module {
  public:
   explicit BartDecoderLayerImpl(const BartConfig& config)
-      : self_attn(register_module("self_attn", BartAttention(config, config.decoder_attention_heads))),
+      : Module(config.init_std),
+        self_attn(register_module("self_attn", BartAttention(config, config.decoder_attention_heads))),
         self_attn_layer_norm(register_module("self_attn_layer_norm", LayerNorm(config.d_model, /*eps=*/1e-5))),
         fc1(register_module("fc1", linear(config.d_model, config.decoder_ffn_dim, /*bias=*/true))),
         fc2(register_module("fc2", linear(config.decoder_ffn_dim, config.d_model, /*bias=*/true))),
         final_layer_norm(register_module("final_layer_norm", LayerNorm(config.d_model, /*eps=*/1e-5))),
         activation_function(config.activation_function),
-        init_std(config.init_std),
         dropout(register_module("dropout", nn::Dropout(config.dropout))),
         activation_dropout(register_module("activation_dropout", nn::Dropout(config.activation_dropout))),
         final_dropout(register_module("final_dropout", nn::Dropout(config.dropout))),
@@ -284,15 +272,12 @@ class BartDecoderLayerImpl : public Module {
     return feed_forward(encoder_attn_layer_norm(attended + read));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
-
   BartAttention self_attn;
   LayerNorm self_attn_layer_norm;
   nn::Linear fc1;
   nn::Linear fc2;
   LayerNorm final_layer_norm;
   std::string activation_function;
-  double init_std;
   nn::Dropout dropout;             // on the output of self-attention
   nn::Dropout activation_dropout;  // on the feed-forward network's features
   nn::Dropout final_dropout;       // on its output
@@ -306,12 +291,12 @@ TORCH_MODULE(BartDecoderLayer);
 class BartDecoderImpl : public Module {
  public:
   explicit BartDecoderImpl(const BartConfig& config)
-      : embed_positions(register_module("embed_positions",
+      : Module(config.init_std),
+        embed_positions(register_module("embed_positions",
                                         embedding(config.max_position_embeddings + 2, config.d_model, std::nullopt))),
         layers(register_module("layers", ModuleListOf<BartDecoderLayer>())),
         layernorm_embedding(register_module("layernorm_embedding", LayerNorm(config.d_model, /*eps=*/1e-5))),
-        dropout(register_module("dropout", nn::Dropout(config.dropout))),
-        init_std(config.init_std) {
+        dropout(register_module("dropout", nn::Dropout(config.dropout))) {
     for (int64_t layer = 0; layer < config.decoder_layers; ++layer) layers->push_back(BartDecoderLayer(config));
   }
 
@@ -320,13 +305,10 @@ class BartDecoderImpl : public Module {
     return dropout(layernorm_embedding(embedded + embed_positions(position_ids(ids) + 2)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
-
   nn::Embedding embed_positions;
   ModuleListOf<BartDecoderLayer> layers;
   LayerNorm layernorm_embedding;
   nn::Dropout dropout;
-  double init_std;
 };
 TORCH_MODULE(BartDecoder);
 
@@ -334,8 +316,8 @@ TORCH_MODULE(BartDecoder);
 class BartModelImpl : public Module {
  public:
   explicit BartModelImpl(const BartConfig& config)
-      : embed_scale(config.scale_embedding ? std::sqrt(static_cast<double>(config.d_model)) : 1.0),
-        init_std(config.init_std),
+      : Module(config.init_std),
+        embed_scale(config.scale_embedding ? std::sqrt(static_cast<double>(config.d_model)) : 1.0),
         shared(register_module("shared", embedding(config.vocab_size, config.d_model, config.pad_token_id))),
         encoder(register_module("encoder", BartEncoder(config))),
         decoder(register_module("decoder", BartDecoder(config))) {}
@@ -368,10 +350,7 @@ class BartModelImpl : public Module {
     return tp::whole(hidden_states);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
-
   double embed_scale;
-  double init_std;
   nn::Embedding shared;
   BartEncoder encoder;
   BartDecoder decoder;
@@ -382,22 +361,19 @@ TORCH_MODULE(BartModel);
 class BartClassificationHeadImpl : public Module {
  public:
   explicit BartClassificationHeadImpl(const BartConfig& config)
-      : dense(register_module("dense", linear(config.d_model, config.d_model, /*bias=*/true))),
+      : Module(config.init_std),
+        dense(register_module("dense", linear(config.d_model, config.d_model, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout))),
-        out_proj(register_module("out_proj", linear(config.d_model, config.num_labels, /*bias=*/true))),
-        init_std(config.init_std) {}
+        out_proj(register_module("out_proj", linear(config.d_model, config.num_labels, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const Tensor features = dense(dropout(hidden_states)).tanh();
     return out_proj(dropout(features));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
-
   nn::Linear dense;
   nn::Dropout dropout;
   nn::Linear out_proj;
-  double init_std;
 };
 TORCH_MODULE(BartClassificationHead);
 
@@ -434,7 +410,8 @@ TORCH_MODULE(BartForSequenceClassification);
 class BartForConditionalGenerationImpl : public Module {
  public:
   explicit BartForConditionalGenerationImpl(const BartConfig& config)
-      : config(config),
+      : Module(config.init_std),
+        config(config),
         model(register_module("model", BartModel(config))),
         final_logits_bias(register_buffer("final_logits_bias", torch::zeros({1, config.vocab_size}))),
         lm_head(register_module("lm_head", linear(config.d_model, config.vocab_size, /*bias=*/false))) {
@@ -455,7 +432,7 @@ class BartForConditionalGenerationImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, config.init_std);
+    Module::reset_parameters();
     init::zeros_(final_logits_bias);
   }
 
@@ -531,8 +508,11 @@ inline const Plan bart_model_plan = {
 };
 
 // The parallel plan of BartForSequenceClassification.
-inline const Plan bart_for_sequence_classification_plan =
-    bart_model_plan.under("model").with({.last = {"classification_head"}});
+inline const Plan bart_for_sequence_classification_plan = bart_model_plan.under("model").with({
+    .last = {"classification_head"},
+    .context_error =
+        "argmax over a dimension that is split by the positions of the sequence: each rank sees only its positions",
+});
 
 inline const bool bart_for_sequence_classification_registered =
     register_entry<BartForSequenceClassification, BartConfig>("bart", "BartForSequenceClassification",

@@ -67,15 +67,15 @@ struct BertConfig {
 class BertEmbeddingsImpl : public Module {
  public:
   explicit BertEmbeddingsImpl(const BertConfig& config)
-      : word_embeddings(
+      : Module(config.initializer_range),
+        word_embeddings(
             register_module("word_embeddings", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         position_embeddings(register_module(
             "position_embeddings", embedding(config.max_position_embeddings, config.hidden_size, std::nullopt))),
         token_type_embeddings(register_module("token_type_embeddings",
                                               embedding(config.type_vocab_size, config.hidden_size, std::nullopt))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range) {}
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
   /// The row of position_embeddings for each token: [batch or 1, seq].
   Tensor positions(const Batch& batch) { return position_ids(batch); }
@@ -87,24 +87,21 @@ class BertEmbeddingsImpl : public Module {
     return dropout(LayerNorm(embedded + position_embeddings(positions(batch))));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Embedding word_embeddings;
   nn::Embedding position_embeddings;
   nn::Embedding token_type_embeddings;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
 };
 TORCH_MODULE(BertEmbeddings);
 
 class BertSelfAttentionImpl : public Module {
  public:
   explicit BertSelfAttentionImpl(const BertConfig& config)
-      : num_attention_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_attention_heads(config.num_attention_heads),
         attention_head_size(config.hidden_size / config.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(attention_head_size))),
-        initializer_range(config.initializer_range),
         query(register_module("query", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         key(register_module("key", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         value(register_module("value", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
@@ -121,12 +118,9 @@ class BertSelfAttentionImpl : public Module {
     return tp::attention(query_layer, key_layer, by_head(value(hidden_states_tp)), mask, scaling, dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_attention_heads;
   int64_t attention_head_size;
   double scaling;
-  double initializer_range;
   nn::Linear query;
   nn::Linear key;
   nn::Linear value;
@@ -138,21 +132,18 @@ TORCH_MODULE(BertSelfAttention);
 class BertSelfOutputImpl : public Module {
  public:
   explicit BertSelfOutputImpl(const BertConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range) {}
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
     return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
 };
 TORCH_MODULE(BertSelfOutput);
 
@@ -174,17 +165,14 @@ TORCH_MODULE(BertAttention);
 class BertIntermediateImpl : public Module {
  public:
   explicit BertIntermediateImpl(const BertConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& hidden_states) { return activation(hidden_act, dense(tp::enter(hidden_states))); }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(BertIntermediate);
 
@@ -192,21 +180,18 @@ TORCH_MODULE(BertIntermediate);
 class BertOutputImpl : public Module {
  public:
   explicit BertOutputImpl(const BertConfig& config)
-      : dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range) {}
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
     return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
 };
 TORCH_MODULE(BertOutput);
 
@@ -235,7 +220,8 @@ TORCH_MODULE(BertLayer);
 /// Holds the layers; BertModel runs them.
 class BertEncoderImpl : public Module {
  public:
-  explicit BertEncoderImpl(const BertConfig& config) : layer(register_module("layer", ModuleListOf<BertLayer>())) {
+  explicit BertEncoderImpl(const BertConfig& config)
+      : Module(config.initializer_range), layer(register_module("layer", ModuleListOf<BertLayer>())) {
     for (int64_t i = 0; i < config.num_hidden_layers; ++i) layer->push_back(BertLayer(config));
   }
 
@@ -247,15 +233,12 @@ TORCH_MODULE(BertEncoder);
 class BertPoolerImpl : public Module {
  public:
   explicit BertPoolerImpl(const BertConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& hidden_states) { return dense(hidden_states.select(1, 0)).tanh(); }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+  Tensor forward(const Tensor& hidden_states) { return dense(first_tokens(hidden_states)).tanh(); }
 
   nn::Linear dense;
-  double initializer_range;
 };
 TORCH_MODULE(BertPooler);
 
@@ -263,7 +246,8 @@ TORCH_MODULE(BertPooler);
 class BertModelImpl : public Module {
  public:
   BertModelImpl(const BertConfig& config, bool add_pooling_layer)
-      : embeddings(register_module("embeddings", BertEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", BertEmbeddings(config))),
         encoder(register_module("encoder", BertEncoder(config))) {
     if (add_pooling_layer) pooler = register_module("pooler", BertPooler(config));
   }
@@ -286,7 +270,8 @@ TORCH_MODULE(BertModel);
 class BertForSentenceEmbeddingImpl : public Module {
  public:
   explicit BertForSentenceEmbeddingImpl(const BertConfig& config)
-      : embeddings(register_module("embeddings", BertEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", BertEmbeddings(config))),
         encoder(register_module("encoder", BertEncoder(config))) {
     pooler = register_module("pooler", BertPooler(config));
   }
@@ -318,7 +303,8 @@ TORCH_MODULE(BertForSentenceEmbedding);
 class BertForSentencePairClassificationImpl : public Module {
  public:
   explicit BertForSentencePairClassificationImpl(const BertConfig& config)
-      : embeddings(register_module("embeddings", BertEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", BertEmbeddings(config))),
         encoder(register_module("encoder", BertEncoder(config))),
         config(config),
         classifier(register_module("classifier", linear(3 * config.hidden_size, config.num_labels, /*bias=*/true))) {
@@ -335,8 +321,6 @@ class BertForSentencePairClassificationImpl : public Module {
     Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
     return classification_outputs(logits, batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   BertEmbeddings embeddings;
   BertEncoder encoder;
@@ -358,19 +342,16 @@ TORCH_MODULE(BertForSentencePairClassification);
 class BertPredictionHeadTransformImpl : public Module {
  public:
   explicit BertPredictionHeadTransformImpl(const BertConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& hidden_states) { return LayerNorm(activation(hidden_act, dense(hidden_states))); }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(BertPredictionHeadTransform);
 
@@ -415,7 +396,8 @@ TORCH_MODULE(BertOnlyMLMHead);
 class BertForMaskedLMImpl : public Module {
  public:
   explicit BertForMaskedLMImpl(const BertConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         bert(register_module("bert", BertModel(config, /*add_pooling_layer=*/false))),
         cls(register_module("cls", BertOnlyMLMHead(config))) {
     if (config.tie_word_embeddings)
@@ -441,7 +423,8 @@ TORCH_MODULE(BertForMaskedLM);
 class BertForSequenceClassificationImpl : public Module {
  public:
   explicit BertForSequenceClassificationImpl(const BertConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         bert(register_module("bert", BertModel(config, /*add_pooling_layer=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
@@ -459,8 +442,6 @@ class BertForSequenceClassificationImpl : public Module {
     return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   BertConfig config;
   BertModel bert;
   nn::Dropout dropout;
@@ -472,7 +453,8 @@ TORCH_MODULE(BertForSequenceClassification);
 class BertForTokenClassificationImpl : public Module {
  public:
   explicit BertForTokenClassificationImpl(const BertConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         bert(register_module("bert", BertModel(config, /*add_pooling_layer=*/false))),
         dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
@@ -489,8 +471,6 @@ class BertForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   BertConfig config;
   BertModel bert;
@@ -533,11 +513,17 @@ inline const Plan bert_model_plan = {
                             "encoder.layer.*.output.LayerNorm.weight", "encoder.layer.*.output.LayerNorm.bias"},
 };
 
+// The parallel plan of BertForSentenceEmbedding.
+inline const Plan bert_for_sentence_embedding_plan = bert_model_plan.with({.full_loss = true});
+
 inline const bool bert_for_sentence_embedding_registered = register_entry<BertForSentenceEmbedding, BertConfig>(
-    "bert", "BertModel", "sentence-embedding", "bert", bert_model_plan);
+    "bert", "BertModel", "sentence-embedding", "bert", bert_for_sentence_embedding_plan);
 
 // The parallel plan of BertForSentencePairClassification.
-inline const Plan bert_for_sentence_pair_classification_plan = bert_model_plan.with({.last = {"classifier"}});
+inline const Plan bert_for_sentence_pair_classification_plan = bert_model_plan.with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool bert_for_sentence_pair_classification_registered =
     register_entry<BertForSentencePairClassification, BertConfig>("bert", "BertForSentencePairClassification",
@@ -564,7 +550,10 @@ inline const bool bert_for_masked_lm_registered = register_entry<BertForMaskedLM
     "bert", "BertForMaskedLM", "masked-lm", "bert", bert_for_masked_lm_plan);
 
 // The parallel plan of BertForSequenceClassification.
-inline const Plan bert_for_sequence_classification_plan = bert_model_plan.under("bert").with({.last = {"classifier"}});
+inline const Plan bert_for_sequence_classification_plan = bert_model_plan.under("bert").with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool bert_for_sequence_classification_registered =
     register_entry<BertForSequenceClassification, BertConfig>("bert", "BertForSequenceClassification",

@@ -59,9 +59,9 @@ struct BloomConfig {
 class BloomAttentionImpl : public Module {
  public:
   BloomAttentionImpl(const BloomConfig& config, int64_t /*layer*/)
-      : num_heads(config.n_head),
+      : Module(config.initializer_range),
+        num_heads(config.n_head),
         head_dim(config.hidden_size / config.n_head),
-        initializer_range(config.initializer_range),
         query_key_value(
             register_module("query_key_value", linear(config.hidden_size, num_heads * 3 * head_dim, /*bias=*/true))),
         dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
@@ -81,11 +81,8 @@ class BloomAttentionImpl : public Module {
         tp::Cut::positions);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t head_dim;
-  double initializer_range;
   nn::Linear query_key_value;
   nn::Linear dense;
   nn::Dropout attention_dropout;
@@ -97,7 +94,7 @@ TORCH_MODULE(BloomAttention);
 class BloomMLPImpl : public Module {
  public:
   explicit BloomMLPImpl(const BloomConfig& config)
-      : initializer_range(config.initializer_range),
+      : Module(config.initializer_range),
         dense_h_to_4h(
             register_module("dense_h_to_4h", linear(config.hidden_size, 4 * config.hidden_size, /*bias=*/true))),
         dense_4h_to_h(
@@ -111,9 +108,6 @@ class BloomMLPImpl : public Module {
         tp::Cut::positions);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
-  double initializer_range;
   nn::Linear dense_h_to_4h;
   nn::Linear dense_4h_to_h;
   nn::Dropout hidden_dropout;
@@ -155,7 +149,8 @@ TORCH_MODULE(BloomBlock);
 class BloomModelImpl : public Module {
  public:
   explicit BloomModelImpl(const BloomConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         word_embeddings(
             register_module("word_embeddings", embedding(config.vocab_size, config.hidden_size, std::nullopt))),
         h(register_module("h", ModuleListOf<BloomBlock>())),
@@ -171,9 +166,6 @@ class BloomModelImpl : public Module {
     return word_embeddings_layernorm(tp::embedding(word_embeddings, batch.input_ids));
   }
 
-  /// The keys that each query attends to.
-  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
-
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? tp::part(embed(batch)) : pp::received();
     const Tensor slopes = tp::alibi_slopes(tp::local(num_heads), batch.input_ids.device());
@@ -182,8 +174,6 @@ class BloomModelImpl : public Module {
     if (!pp::is_last()) return hidden_states;
     return ln_f(tp::whole(hidden_states));
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   BloomConfig config;
   nn::Embedding word_embeddings;
@@ -198,7 +188,8 @@ TORCH_MODULE(BloomModel);
 class BloomForCausalLMImpl : public Module {
  public:
   explicit BloomForCausalLMImpl(const BloomConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         transformer(register_module("transformer", BloomModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, transformer->word_embeddings->weight);
@@ -212,8 +203,6 @@ class BloomForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(lm_head(tp::shared(hidden_states)), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   BloomConfig config;
   BloomModel transformer;
   nn::Linear lm_head;
@@ -224,7 +213,8 @@ TORCH_MODULE(BloomForCausalLM);
 class BloomForSequenceClassificationImpl : public Module {
  public:
   explicit BloomForSequenceClassificationImpl(const BloomConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         transformer(register_module("transformer", BloomModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -241,8 +231,6 @@ class BloomForSequenceClassificationImpl : public Module {
     return classification_outputs(logits, batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   BloomConfig config;
   BloomModel transformer;
   nn::Linear score;
@@ -253,7 +241,8 @@ TORCH_MODULE(BloomForSequenceClassification);
 class BloomForTokenClassificationImpl : public Module {
  public:
   explicit BloomForTokenClassificationImpl(const BloomConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         transformer(register_module("transformer", BloomModel(config))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
@@ -269,8 +258,6 @@ class BloomForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return cross_entropy_outputs(classifier(dropout(hidden_states)), batch, same_labels);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   BloomConfig config;
   BloomModel transformer;
@@ -320,8 +307,11 @@ inline const bool bloom_for_causal_lm_registered = register_entry<BloomForCausal
     "bloom", "BloomForCausalLM", "causal-lm", "bloom", bloom_for_causal_lm_plan);
 
 // The parallel plan of BloomForSequenceClassification.
-inline const Plan bloom_for_sequence_classification_plan =
-    bloom_model_plan.under("transformer").with({.last = {"score"}});
+inline const Plan bloom_for_sequence_classification_plan = bloom_model_plan.under("transformer")
+                                                               .with({
+                                                                   .last = {"score"},
+                                                                   .full_loss = true,
+                                                               });
 
 inline const bool bloom_for_sequence_classification_registered =
     register_entry<BloomForSequenceClassification, BloomConfig>("bloom", "BloomForSequenceClassification",

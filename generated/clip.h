@@ -11,6 +11,25 @@
 
 namespace modular::clip {
 
+/// The part of a tower's config that its layers read.
+struct CLIPTower {
+  int64_t hidden_size;
+  int64_t intermediate_size;
+  int64_t num_hidden_layers;
+  int64_t num_attention_heads;
+  std::string hidden_act;
+  double layer_norm_eps;
+  double attention_dropout;
+  double initializer_factor;
+
+  /// Initial standard deviation of the features that a layer reads.
+  double input_std() const { return initializer_factor / std::sqrt(static_cast<double>(hidden_size)); }
+  /// That of branches that are added to the residual path; smaller for deeper models.
+  double residual_std() const {
+    return 1.0 / std::sqrt(static_cast<double>(hidden_size * 2 * num_hidden_layers)) * initializer_factor;
+  }
+};
+
 struct CLIPTextConfig {
   int64_t vocab_size = 49408;
   int64_t hidden_size = 512;
@@ -30,6 +49,11 @@ struct CLIPTextConfig {
   void finish() {
     if (hidden_size % num_attention_heads != 0)
       throw ConfigError("text_config: hidden_size must be a multiple of num_attention_heads");
+  }
+
+  CLIPTower tower() const {
+    return {hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
+            hidden_act,  layer_norm_eps,    attention_dropout, initializer_factor};
   }
 
   template <class Visitor>
@@ -70,6 +94,11 @@ struct CLIPVisionConfig {
     if (hidden_size % num_attention_heads != 0)
       throw ConfigError("vision_config: hidden_size must be a multiple of num_attention_heads");
     if (image_size < patch_size) throw ConfigError("vision_config: image_size must be at least patch_size");
+  }
+
+  CLIPTower tower() const {
+    return {hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
+            hidden_act,  layer_norm_eps,    attention_dropout, initializer_factor};
   }
 
   template <class Visitor>
@@ -139,8 +168,7 @@ class CLIPVisionEmbeddingsImpl : public Module {
 
   void reset_parameters() override {
     init::linear_and_embedding_(*this, config.initializer_range * config.initializer_factor);
-    const double width = static_cast<double>(config.hidden_size);
-    init::normal_(class_embedding, 0.0, config.initializer_factor / std::sqrt(width));
+    init::normal_(class_embedding, 0.0, config.tower().input_std());
   }
 
   CLIPVisionConfig config;
@@ -154,7 +182,8 @@ TORCH_MODULE(CLIPVisionEmbeddings);
 class CLIPTextEmbeddingsImpl : public Module {
  public:
   explicit CLIPTextEmbeddingsImpl(const CLIPTextConfig& config)
-      : config(config),
+      : Module(0.02 * config.initializer_factor),
+        config(config),
         token_embedding(
             register_module("token_embedding", embedding(config.vocab_size, config.hidden_size, std::nullopt))),
         position_embedding(register_module(
@@ -164,33 +193,25 @@ class CLIPTextEmbeddingsImpl : public Module {
     return tp::embedding(token_embedding, batch.input_ids) + position_embedding(position_ids(batch));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, 0.02 * config.initializer_factor); }
-
   CLIPTextConfig config;
   nn::Embedding token_embedding;
   nn::Embedding position_embedding;
 };
 TORCH_MODULE(CLIPTextEmbeddings);
 
-/// Initial standard deviation of branches that are added to the residual path; smaller for deeper models.
-inline double clip_residual_deviation(int64_t hidden_size, int64_t num_hidden_layers) {
-  return 1.0 / std::sqrt(static_cast<double>(hidden_size * 2 * num_hidden_layers));
-}
-
 class CLIPAttentionImpl : public Module {
  public:
-  CLIPAttentionImpl(int64_t hidden_size, int64_t num_attention_heads, int64_t num_hidden_layers,
-                    double attention_dropout, double initializer_factor)
-      : num_attention_heads(num_attention_heads),
-        head_dim(hidden_size / num_attention_heads),
+  explicit CLIPAttentionImpl(const CLIPTower& tower)
+      : Module(tower.residual_std()),
+        num_attention_heads(tower.num_attention_heads),
+        head_dim(tower.hidden_size / tower.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        in_deviation(clip_residual_deviation(hidden_size, num_hidden_layers) * initializer_factor),
-        out_deviation(initializer_factor / std::sqrt(static_cast<double>(hidden_size))),
-        k_proj(register_module("k_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        v_proj(register_module("v_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        q_proj(register_module("q_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        out_proj(register_module("out_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        dropout(register_module("dropout", nn::Dropout(attention_dropout))) {}
+        out_std(tower.input_std()),
+        k_proj(register_module("k_proj", linear(tower.hidden_size, tower.hidden_size, /*bias=*/true))),
+        v_proj(register_module("v_proj", linear(tower.hidden_size, tower.hidden_size, /*bias=*/true))),
+        q_proj(register_module("q_proj", linear(tower.hidden_size, tower.hidden_size, /*bias=*/true))),
+        out_proj(register_module("out_proj", linear(tower.hidden_size, tower.hidden_size, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(tower.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -205,14 +226,14 @@ class CLIPAttentionImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, in_deviation);
-    init::normal_(out_proj->weight, 0.0, out_deviation);
+    Module::reset_parameters();
+    init::normal_(out_proj->weight, 0.0, out_std);
   }
 
   int64_t num_attention_heads;
   int64_t head_dim;
   double scaling;
-  double in_deviation, out_deviation;
+  double out_std;
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear q_proj;
@@ -223,25 +244,24 @@ TORCH_MODULE(CLIPAttention);
 
 class CLIPMLPImpl : public Module {
  public:
-  CLIPMLPImpl(int64_t hidden_size, int64_t intermediate_size, const std::string& hidden_act, int64_t num_hidden_layers,
-              double initializer_factor)
-      : hidden_act(hidden_act),
-        in_deviation(initializer_factor / std::sqrt(static_cast<double>(2 * hidden_size))),
-        out_deviation(clip_residual_deviation(hidden_size, num_hidden_layers) * initializer_factor),
-        fc1(register_module("fc1", linear(hidden_size, intermediate_size, /*bias=*/true))),
-        fc2(register_module("fc2", linear(intermediate_size, hidden_size, /*bias=*/true))) {}
+  explicit CLIPMLPImpl(const CLIPTower& tower)
+      : Module(tower.initializer_factor / std::sqrt(static_cast<double>(2 * tower.hidden_size))),
+        hidden_act(tower.hidden_act),
+        out_std(tower.residual_std()),
+        fc1(register_module("fc1", linear(tower.hidden_size, tower.intermediate_size, /*bias=*/true))),
+        fc2(register_module("fc2", linear(tower.intermediate_size, tower.hidden_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     return tp::exit(fc2, activation(hidden_act, fc1(tp::enter(hidden_states))));
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, in_deviation);
-    init::normal_(fc2->weight, 0.0, out_deviation);
+    Module::reset_parameters();
+    init::normal_(fc2->weight, 0.0, out_std);
   }
 
   std::string hidden_act;
-  double in_deviation, out_deviation;
+  double out_std;
   nn::Linear fc1;
   nn::Linear fc2;
 };
@@ -250,15 +270,11 @@ TORCH_MODULE(CLIPMLP);
 /// A layer of either tower.
 class CLIPEncoderLayerImpl : public Module {
  public:
-  CLIPEncoderLayerImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
-                       int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
-                       double attention_dropout, double initializer_factor)
-      : self_attn(register_module("self_attn", CLIPAttention(hidden_size, num_attention_heads, num_hidden_layers,
-                                                             attention_dropout, initializer_factor))),
-        layer_norm1(register_module("layer_norm1", LayerNorm(hidden_size, layer_norm_eps))),
-        mlp(register_module(
-            "mlp", CLIPMLP(hidden_size, intermediate_size, hidden_act, num_hidden_layers, initializer_factor))),
-        layer_norm2(register_module("layer_norm2", LayerNorm(hidden_size, layer_norm_eps))) {}
+  explicit CLIPEncoderLayerImpl(const CLIPTower& tower)
+      : self_attn(register_module("self_attn", CLIPAttention(tower))),
+        layer_norm1(register_module("layer_norm1", LayerNorm(tower.hidden_size, tower.layer_norm_eps))),
+        mlp(register_module("mlp", CLIPMLP(tower))),
+        layer_norm2(register_module("layer_norm2", LayerNorm(tower.hidden_size, tower.layer_norm_eps))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return fsdp::unit(*this, &CLIPEncoderLayerImpl::forward_unit, hidden_states, mask);
@@ -278,13 +294,9 @@ TORCH_MODULE(CLIPEncoderLayer);
 
 class CLIPEncoderImpl : public Module {
  public:
-  CLIPEncoderImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
-                  int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
-                  double attention_dropout, double initializer_factor)
+  explicit CLIPEncoderImpl(const CLIPTower& tower)
       : layers(register_module("layers", ModuleListOf<CLIPEncoderLayer>())) {
-    for (int64_t i = 0; i < num_hidden_layers; ++i)
-      layers->push_back(CLIPEncoderLayer(hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
-                                         hidden_act, layer_norm_eps, attention_dropout, initializer_factor));
+    for (int64_t i = 0; i < tower.num_hidden_layers; ++i) layers->push_back(CLIPEncoderLayer(tower));
   }
 
   ModuleListOf<CLIPEncoderLayer> layers;
@@ -296,10 +308,7 @@ class CLIPTextModelImpl : public Module {
   explicit CLIPTextModelImpl(const CLIPTextConfig& config)
       : config(config),
         embeddings(register_module("embeddings", CLIPTextEmbeddings(config))),
-        encoder(register_module("encoder",
-                                CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
-                                            config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                                            config.attention_dropout, config.initializer_factor))),
+        encoder(register_module("encoder", CLIPEncoder(config.tower()))),
         final_layer_norm(register_module("final_layer_norm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
 
   /// The tokens that each token attends to.
@@ -337,10 +346,7 @@ class CLIPVisionModelImpl : public Module {
   explicit CLIPVisionModelImpl(const CLIPVisionConfig& config)
       : embeddings(register_module("embeddings", CLIPVisionEmbeddings(config))),
         pre_layrnorm(register_module("pre_layrnorm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        encoder(register_module("encoder",
-                                CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
-                                            config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                                            config.attention_dropout, config.initializer_factor))),
+        encoder(register_module("encoder", CLIPEncoder(config.tower()))),
         post_layernorm(register_module("post_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
 
   /// Input of the layers: [images, 1 + patches, hidden].
@@ -438,7 +444,8 @@ TORCH_MODULE(CLIPModel);
 class CLIPForImageClassificationImpl : public Module {
  public:
   explicit CLIPForImageClassificationImpl(const CLIPConfig& config)
-      : config(config),
+      : Module(config.initializer_factor / std::sqrt(static_cast<double>(config.vision_config.hidden_size))),
+        config(config),
         vision_model(register_module("vision_model", CLIPVisionModel(config.vision_config))),
         classifier(register_module("classifier",
                                    linear(config.vision_config.hidden_size, config.num_labels, /*bias=*/true))) {}
@@ -454,11 +461,6 @@ class CLIPForImageClassificationImpl : public Module {
     const Tensor hidden_states = vision_model(batch.pixel_values);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classifier(features(hidden_states)), batch, config.problem_type);
-  }
-
-  void reset_parameters() override {
-    const double width = static_cast<double>(config.vision_config.hidden_size);
-    init::linear_and_embedding_(*this, config.initializer_factor / std::sqrt(width));
   }
 
   CLIPConfig config;
@@ -515,6 +517,7 @@ inline const Plan clip_model_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
+    .context_error = "attention of a value that is the same for all positions",
 };
 
 inline const bool clip_model_registered =
@@ -545,6 +548,7 @@ inline const Plan clip_for_image_classification_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
+    .context_error = "attention of a value that is the same for all positions",
 };
 
 inline const bool clip_for_image_classification_registered = register_entry<CLIPForImageClassification, CLIPConfig>(

@@ -122,11 +122,11 @@ struct DebertaV2Config {
 class DebertaV2EmbeddingsImpl : public Module {
  public:
   explicit DebertaV2EmbeddingsImpl(const DebertaV2Config& config)
-      : word_embeddings(
+      : Module(config.initializer_range),
+        word_embeddings(
             register_module("word_embeddings", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
         dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range),
         has_positions(config.position_biased_input),
         has_segments(config.type_vocab_size > 0) {
     if (config.position_biased_input)
@@ -151,14 +151,11 @@ class DebertaV2EmbeddingsImpl : public Module {
     return dropout(without_padding(LayerNorm(embedded), batch.attention_mask));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Embedding word_embeddings;
   nn::Embedding position_embeddings{nullptr};
   nn::Embedding token_type_embeddings{nullptr};
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
   bool has_positions;
   bool has_segments;
 };
@@ -169,10 +166,10 @@ TORCH_MODULE(DebertaV2Embeddings);
 class DebertaV2SelfAttentionImpl : public Module {
  public:
   explicit DebertaV2SelfAttentionImpl(const DebertaV2Config& config)
-      : num_attention_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_attention_heads(config.num_attention_heads),
         attention_head_size(config.hidden_size / config.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(attention_head_size))),
-        initializer_range(config.initializer_range),
         query_proj(register_module("query_proj", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         key_proj(register_module("key_proj", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         value_proj(register_module("value_proj", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
@@ -229,8 +226,6 @@ class DebertaV2SelfAttentionImpl : public Module {
     return tp::attention_with_biases(query_layer, key_layer, value_layer, biases, scaling, dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   /// Views positions [batch or 1, rows, hidden] as [batch or 1, heads, head_size, rows].
   Tensor rows_by_head(const Tensor& x) {
     return x.view({x.size(0), x.size(1), tp::local(num_attention_heads), attention_head_size}).permute({0, 2, 3, 1});
@@ -246,7 +241,6 @@ class DebertaV2SelfAttentionImpl : public Module {
   int64_t num_attention_heads;
   int64_t attention_head_size;
   double scaling;
-  double initializer_range;
   nn::Linear query_proj;
   nn::Linear key_proj;
   nn::Linear value_proj;
@@ -265,21 +259,18 @@ TORCH_MODULE(DebertaV2SelfAttention);
 class DebertaV2SelfOutputImpl : public Module {
  public:
   explicit DebertaV2SelfOutputImpl(const DebertaV2Config& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range) {}
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
     return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
 };
 TORCH_MODULE(DebertaV2SelfOutput);
 
@@ -302,17 +293,14 @@ TORCH_MODULE(DebertaV2Attention);
 class DebertaV2IntermediateImpl : public Module {
  public:
   explicit DebertaV2IntermediateImpl(const DebertaV2Config& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& hidden_states) { return activation(hidden_act, dense(tp::enter(hidden_states))); }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(DebertaV2Intermediate);
 
@@ -320,21 +308,18 @@ TORCH_MODULE(DebertaV2Intermediate);
 class DebertaV2OutputImpl : public Module {
  public:
   explicit DebertaV2OutputImpl(const DebertaV2Config& config)
-      : dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range) {}
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
     return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
 };
 TORCH_MODULE(DebertaV2Output);
 
@@ -366,12 +351,12 @@ TORCH_MODULE(DebertaV2Layer);
 class DebertaV2EncoderImpl : public Module {
  public:
   explicit DebertaV2EncoderImpl(const DebertaV2Config& config)
-      : layer(register_module("layer", ModuleListOf<DebertaV2Layer>())),
+      : Module(config.initializer_range),
+        layer(register_module("layer", ModuleListOf<DebertaV2Layer>())),
         has_norm(config.norm_rel_ebd == "layer_norm"),
         span(config.span()),
         farthest(config.farthest()),
-        has_buckets(config.position_buckets > 0),
-        initializer_range(config.initializer_range) {
+        has_buckets(config.position_buckets > 0) {
     for (int64_t i = 0; i < config.num_hidden_layers; ++i) layer->push_back(DebertaV2Layer(config));
     if (config.relative_attention)
       rel_embeddings = register_module("rel_embeddings", embedding(2 * span, config.hidden_size, std::nullopt));
@@ -394,8 +379,6 @@ class DebertaV2EncoderImpl : public Module {
     return at::where(steps.le(exact), distance, far_row * distance.sign());
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   ModuleListOf<DebertaV2Layer> layer;
   nn::Embedding rel_embeddings{nullptr};
   modular::LayerNorm LayerNorm{nullptr};
@@ -403,7 +386,6 @@ class DebertaV2EncoderImpl : public Module {
   int64_t span;
   int64_t farthest;
   bool has_buckets;
-  double initializer_range;
 };
 TORCH_MODULE(DebertaV2Encoder);
 
@@ -411,7 +393,8 @@ TORCH_MODULE(DebertaV2Encoder);
 class DebertaV2ModelImpl : public Module {
  public:
   explicit DebertaV2ModelImpl(const DebertaV2Config& config)
-      : embeddings(register_module("embeddings", DebertaV2Embeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", DebertaV2Embeddings(config))),
         encoder(register_module("encoder", DebertaV2Encoder(config))),
         relative_attention(config.relative_attention) {}
 
@@ -450,7 +433,8 @@ TORCH_MODULE(DebertaV2Model);
 class DebertaV2ForSentenceEmbeddingImpl : public Module {
  public:
   explicit DebertaV2ForSentenceEmbeddingImpl(const DebertaV2Config& config)
-      : embeddings(register_module("embeddings", DebertaV2Embeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", DebertaV2Embeddings(config))),
         encoder(register_module("encoder", DebertaV2Encoder(config))),
         relative_attention(config.relative_attention) {}
 
@@ -499,19 +483,16 @@ TORCH_MODULE(DebertaV2ForSentenceEmbedding);
 class DebertaV2PredictionHeadTransformImpl : public Module {
  public:
   explicit DebertaV2PredictionHeadTransformImpl(const DebertaV2Config& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& hidden_states) { return LayerNorm(activation(hidden_act, dense(hidden_states))); }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(DebertaV2PredictionHeadTransform);
 
@@ -556,7 +537,8 @@ TORCH_MODULE(DebertaV2OnlyMLMHead);
 class DebertaV2ForMaskedLMImpl : public Module {
  public:
   explicit DebertaV2ForMaskedLMImpl(const DebertaV2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         deberta(register_module("deberta", DebertaV2Model(config))),
         cls(register_module("cls", DebertaV2OnlyMLMHead(config))) {
     if (config.tie_word_embeddings)
@@ -582,21 +564,18 @@ TORCH_MODULE(DebertaV2ForMaskedLM);
 class DebertaV2ContextPoolerImpl : public Module {
  public:
   explicit DebertaV2ContextPoolerImpl(const DebertaV2Config& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.pooler_dropout))),
-        hidden_act(config.pooler_hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.pooler_hidden_act) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    return activation(hidden_act, dense(dropout(hidden_states.select(1, 0))));
+    return activation(hidden_act, dense(dropout(first_tokens(hidden_states))));
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear dense;
   nn::Dropout dropout;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(DebertaV2ContextPooler);
 
@@ -604,7 +583,8 @@ TORCH_MODULE(DebertaV2ContextPooler);
 class DebertaV2ForSequenceClassificationImpl : public Module {
  public:
   explicit DebertaV2ForSequenceClassificationImpl(const DebertaV2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         deberta(register_module("deberta", DebertaV2Model(config))),
         dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
@@ -623,8 +603,6 @@ class DebertaV2ForSequenceClassificationImpl : public Module {
     return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   DebertaV2Config config;
   DebertaV2Model deberta;
   nn::Dropout dropout;
@@ -637,7 +615,8 @@ TORCH_MODULE(DebertaV2ForSequenceClassification);
 class DebertaV2ForTokenClassificationImpl : public Module {
  public:
   explicit DebertaV2ForTokenClassificationImpl(const DebertaV2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         deberta(register_module("deberta", DebertaV2Model(config))),
         dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
@@ -654,8 +633,6 @@ class DebertaV2ForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   DebertaV2Config config;
   DebertaV2Model deberta;
@@ -701,9 +678,14 @@ inline const Plan deberta_v2_model_plan = {
                             "encoder.layer.*.output.LayerNorm.weight", "encoder.layer.*.output.LayerNorm.bias"},
 };
 
+// The parallel plan of DebertaV2ForSentenceEmbedding.
+inline const Plan deberta_v2_for_sentence_embedding_plan = deberta_v2_model_plan.with(
+    {.context_error = "a view of a value that is split by the positions of the sequence along its last dimension, "
+                      "whose sizes before that dimension are not known to be the value's own"});
+
 inline const bool deberta_v2_for_sentence_embedding_registered =
-    register_entry<DebertaV2ForSentenceEmbedding, DebertaV2Config>("deberta_v2", "DebertaV2Model", "sentence-embedding",
-                                                                   "deberta-v2", deberta_v2_model_plan);
+    register_entry<DebertaV2ForSentenceEmbedding, DebertaV2Config>(
+        "deberta_v2", "DebertaV2Model", "sentence-embedding", "deberta-v2", deberta_v2_for_sentence_embedding_plan);
 
 // The parallel plan of DebertaV2ForMaskedLM.
 inline const Plan deberta_v2_for_masked_lm_plan = deberta_v2_model_plan.under("deberta").with({
@@ -719,14 +701,19 @@ inline const Plan deberta_v2_for_masked_lm_plan = deberta_v2_model_plan.under("d
             {"cls.predictions.decoder.bias", "cls.predictions.bias", "tie_word_embeddings"},
         },
     .last = {"cls"},
+    .context_error = "a view of a value that is split by the positions of the sequence along dimension 0, whose sizes "
+                     "before that dimension are not known to be the value's own",
 });
 
 inline const bool deberta_v2_for_masked_lm_registered = register_entry<DebertaV2ForMaskedLM, DebertaV2Config>(
     "deberta_v2", "DebertaV2ForMaskedLM", "masked-lm", "deberta-v2", deberta_v2_for_masked_lm_plan);
 
 // The parallel plan of DebertaV2ForSequenceClassification.
-inline const Plan deberta_v2_for_sequence_classification_plan =
-    deberta_v2_model_plan.under("deberta").with({.last = {"classifier", "pooler"}});
+inline const Plan deberta_v2_for_sequence_classification_plan = deberta_v2_model_plan.under("deberta").with({
+    .last = {"classifier", "pooler"},
+    .context_error = "a view of a value that is split by the positions of the sequence along dimension 0, whose sizes "
+                     "before that dimension are not known to be the value's own",
+});
 
 inline const bool deberta_v2_for_sequence_classification_registered =
     register_entry<DebertaV2ForSequenceClassification, DebertaV2Config>(
@@ -734,8 +721,11 @@ inline const bool deberta_v2_for_sequence_classification_registered =
         deberta_v2_for_sequence_classification_plan);
 
 // The parallel plan of DebertaV2ForTokenClassification.
-inline const Plan deberta_v2_for_token_classification_plan =
-    deberta_v2_model_plan.under("deberta").with({.last = {"classifier"}});
+inline const Plan deberta_v2_for_token_classification_plan = deberta_v2_model_plan.under("deberta").with({
+    .last = {"classifier"},
+    .context_error = "a view of a value that is split by the positions of the sequence along dimension 0, whose sizes "
+                     "before that dimension are not known to be the value's own",
+});
 
 inline const bool deberta_v2_for_token_classification_registered =
     register_entry<DebertaV2ForTokenClassification, DebertaV2Config>("deberta_v2", "DebertaV2ForTokenClassification",

@@ -146,24 +146,21 @@ TORCH_MODULE(DeepseekV2RMSNorm);
 class DeepseekV2MLPImpl : public Module {
  public:
   DeepseekV2MLPImpl(const DeepseekV2Config& config, int64_t intermediate_size)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, intermediate_size, config.mlp_bias))),
+      : Module(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, intermediate_size, config.mlp_bias))),
         up_proj(register_module("up_proj", linear(config.hidden_size, intermediate_size, config.mlp_bias))),
         down_proj(register_module("down_proj", linear(intermediate_size, config.hidden_size, config.mlp_bias))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
     return tp::partial(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear gate_proj;
   nn::Linear up_proj;
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(DeepseekV2MLP);
 
@@ -171,12 +168,12 @@ TORCH_MODULE(DeepseekV2MLP);
 class DeepseekV2ExpertsImpl : public Module {
  public:
   DeepseekV2ExpertsImpl(const DeepseekV2Config& config, int64_t num_experts, int64_t intermediate_size)
-      : intermediate_size(intermediate_size),
+      : Module(config.initializer_range),
+        intermediate_size(intermediate_size),
         gate_up_proj(
             register_parameter("gate_up_proj", torch::empty({num_experts, 2 * intermediate_size, config.hidden_size}))),
         down_proj(register_parameter("down_proj", torch::empty({num_experts, config.hidden_size, intermediate_size}))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
   /// `weights` [rows, k].
@@ -185,15 +182,14 @@ class DeepseekV2ExpertsImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::normal_(gate_up_proj, 0.0, initializer_range);
-    init::normal_(down_proj, 0.0, initializer_range);
+    init::normal_(gate_up_proj, 0.0, initial_std());
+    init::normal_(down_proj, 0.0, initial_std());
   }
 
   int64_t intermediate_size;
   Tensor gate_up_proj;  // [experts, 2 * intermediate, hidden]
   Tensor down_proj;     // [experts, hidden, intermediate]
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(DeepseekV2Experts);
 
@@ -201,13 +197,13 @@ TORCH_MODULE(DeepseekV2Experts);
 class DeepseekV2TopkRouterImpl : public Module {
  public:
   explicit DeepseekV2TopkRouterImpl(const DeepseekV2Config& config)
-      : weight(register_parameter("weight", torch::empty({config.n_routed_experts, config.hidden_size}))),
+      : Module(config.initializer_range),
+        weight(register_parameter("weight", torch::empty({config.n_routed_experts, config.hidden_size}))),
         limits_groups(config.limits_groups()),
         top_k(config.num_experts_per_tok.value_or(0)),
         n_group(config.n_group.value_or(1)),
         topk_group(config.topk_group.value_or(1)),
-        routed_scaling_factor(config.routed_scaling_factor),
-        initializer_range(config.initializer_range) {}
+        routed_scaling_factor(config.routed_scaling_factor) {}
 
   /// Logits of each expert for `hidden_states` [rows, hidden], in float32: [rows, experts].
   Tensor logits(const Tensor& hidden_states) {
@@ -235,7 +231,7 @@ class DeepseekV2TopkRouterImpl : public Module {
     return {chosen, balance_experts(top * routed_scaling_factor, router_logits, scores, chosen)};
   }
 
-  void reset_parameters() override { init::normal_(weight, 0.0, initializer_range); }
+  void reset_parameters() override { init::normal_(weight, 0.0, initial_std()); }
 
   Tensor weight;  // [experts, hidden]
   bool limits_groups;
@@ -243,7 +239,6 @@ class DeepseekV2TopkRouterImpl : public Module {
   int64_t n_group;
   int64_t topk_group;
   double routed_scaling_factor;
-  double initializer_range;
 };
 TORCH_MODULE(DeepseekV2TopkRouter);
 
@@ -251,7 +246,8 @@ TORCH_MODULE(DeepseekV2TopkRouter);
 class DeepseekV2MoeImpl : public Module {
  public:
   explicit DeepseekV2MoeImpl(const DeepseekV2Config& config)
-      : gate(register_module("gate", DeepseekV2TopkRouter(config))),
+      : Module(config.initializer_range),
+        gate(register_module("gate", DeepseekV2TopkRouter(config))),
         experts(register_module("experts",
                                 DeepseekV2Experts(config, config.n_routed_experts, config.moe_intermediate_size))),
         shared_experts(register_module(
@@ -279,14 +275,14 @@ TORCH_MODULE(DeepseekV2Moe);
 class DeepseekV2AttentionImpl : public Module {
  public:
   explicit DeepseekV2AttentionImpl(const DeepseekV2Config& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         kv_lora_rank(config.kv_lora_rank),
         qk_nope_head_dim(config.qk_nope_head_dim),
         qk_rope_head_dim(config.qk_rope_head_dim),
         v_head_dim(config.v_head_dim),
         scaling(rotary_attention_scale(config.rope_parameters) /
                 std::sqrt(static_cast<double>(qk_nope_head_dim + qk_rope_head_dim))),
-        initializer_range(config.initializer_range),
         kv_a_proj_with_mqa(register_module(
             "kv_a_proj_with_mqa", linear(config.hidden_size, kv_lora_rank + qk_rope_head_dim, config.attention_bias))),
         kv_a_layernorm(register_module("kv_a_layernorm", DeepseekV2RMSNorm(kv_lora_rank, 1e-6))),
@@ -336,15 +332,12 @@ class DeepseekV2AttentionImpl : public Module {
                                           attention_dropout));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t kv_lora_rank;
   int64_t qk_nope_head_dim;
   int64_t qk_rope_head_dim;
   int64_t v_head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj{nullptr};  // or, with a latent for queries too, the three below
   nn::Linear q_a_proj{nullptr};
   DeepseekV2RMSNorm q_a_layernorm{nullptr};
@@ -391,7 +384,8 @@ TORCH_MODULE(DeepseekV2DecoderLayer);
 class DeepseekV2ModelImpl : public Module {
  public:
   explicit DeepseekV2ModelImpl(const DeepseekV2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<DeepseekV2DecoderLayer>())),
@@ -420,8 +414,6 @@ class DeepseekV2ModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   DeepseekV2Config config;
   nn::Embedding embed_tokens;
   ModuleListOf<DeepseekV2DecoderLayer> layers;
@@ -433,7 +425,8 @@ TORCH_MODULE(DeepseekV2Model);
 class DeepseekV2ForCausalLMImpl : public Module {
  public:
   explicit DeepseekV2ForCausalLMImpl(const DeepseekV2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", DeepseekV2Model(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -450,8 +443,6 @@ class DeepseekV2ForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   DeepseekV2Config config;
   DeepseekV2Model model;
   nn::Linear lm_head;
@@ -462,7 +453,8 @@ TORCH_MODULE(DeepseekV2ForCausalLM);
 class DeepseekV2ForSequenceClassificationImpl : public Module {
  public:
   explicit DeepseekV2ForSequenceClassificationImpl(const DeepseekV2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", DeepseekV2Model(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -482,8 +474,6 @@ class DeepseekV2ForSequenceClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   DeepseekV2Config config;
   DeepseekV2Model model;
@@ -549,8 +539,10 @@ inline const bool deepseek_v2_for_causal_lm_registered = register_entry<Deepseek
     "deepseek_v2", "DeepseekV2ForCausalLM", "causal-lm", "deepseek_v2", deepseek_v2_for_causal_lm_plan);
 
 // The parallel plan of DeepseekV2ForSequenceClassification.
-inline const Plan deepseek_v2_for_sequence_classification_plan =
-    deepseek_v2_model_plan.under("model").with({.last = {"score"}});
+inline const Plan deepseek_v2_for_sequence_classification_plan = deepseek_v2_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool deepseek_v2_for_sequence_classification_registered =
     register_entry<DeepseekV2ForSequenceClassification, DeepseekV2Config>(

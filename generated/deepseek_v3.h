@@ -142,24 +142,21 @@ TORCH_MODULE(DeepseekV3RMSNorm);
 class DeepseekV3MLPImpl : public Module {
  public:
   DeepseekV3MLPImpl(const DeepseekV3Config& config, int64_t intermediate_size)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, intermediate_size, /*bias=*/false))),
+      : Module(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, intermediate_size, /*bias=*/false))),
         up_proj(register_module("up_proj", linear(config.hidden_size, intermediate_size, /*bias=*/false))),
         down_proj(register_module("down_proj", linear(intermediate_size, config.hidden_size, /*bias=*/false))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
     return tp::partial(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear gate_proj;
   nn::Linear up_proj;
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(DeepseekV3MLP);
 
@@ -167,12 +164,12 @@ TORCH_MODULE(DeepseekV3MLP);
 class DeepseekV3ExpertsImpl : public Module {
  public:
   DeepseekV3ExpertsImpl(const DeepseekV3Config& config, int64_t num_experts, int64_t intermediate_size)
-      : intermediate_size(intermediate_size),
+      : Module(config.initializer_range),
+        intermediate_size(intermediate_size),
         gate_up_proj(
             register_parameter("gate_up_proj", torch::empty({num_experts, 2 * intermediate_size, config.hidden_size}))),
         down_proj(register_parameter("down_proj", torch::empty({num_experts, config.hidden_size, intermediate_size}))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
   /// `weights` [rows, k].
@@ -181,15 +178,14 @@ class DeepseekV3ExpertsImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::normal_(gate_up_proj, 0.0, initializer_range);
-    init::normal_(down_proj, 0.0, initializer_range);
+    init::normal_(gate_up_proj, 0.0, initial_std());
+    init::normal_(down_proj, 0.0, initial_std());
   }
 
   int64_t intermediate_size;
   Tensor gate_up_proj;  // [experts, 2 * intermediate, hidden]
   Tensor down_proj;     // [experts, hidden, intermediate]
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(DeepseekV3Experts);
 
@@ -197,12 +193,12 @@ TORCH_MODULE(DeepseekV3Experts);
 class DeepseekV3TopkRouterImpl : public Module {
  public:
   explicit DeepseekV3TopkRouterImpl(const DeepseekV3Config& config)
-      : weight(register_parameter("weight", torch::empty({config.n_routed_experts, config.hidden_size}))),
+      : Module(config.initializer_range),
+        weight(register_parameter("weight", torch::empty({config.n_routed_experts, config.hidden_size}))),
         top_k(config.num_experts_per_tok.value_or(0)),
         n_group(config.n_group.value_or(1)),
         topk_group(config.topk_group.value_or(1)),
         routed_scaling_factor(config.routed_scaling_factor),
-        initializer_range(config.initializer_range),
         e_score_correction_bias(register_buffer("e_score_correction_bias", torch::zeros({config.n_routed_experts}))),
         norm_topk_prob(config.norm_topk_prob) {}
 
@@ -237,7 +233,7 @@ class DeepseekV3TopkRouterImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::normal_(weight, 0.0, initializer_range);
+    init::normal_(weight, 0.0, initial_std());
     init::zeros_(e_score_correction_bias);
   }
 
@@ -246,7 +242,6 @@ class DeepseekV3TopkRouterImpl : public Module {
   int64_t n_group;
   int64_t topk_group;
   double routed_scaling_factor;
-  double initializer_range;
   Tensor e_score_correction_bias;  // [experts], balances how often each expert is selected; no gradient
   bool norm_topk_prob;
 };
@@ -256,7 +251,8 @@ TORCH_MODULE(DeepseekV3TopkRouter);
 class DeepseekV3MoeImpl : public Module {
  public:
   explicit DeepseekV3MoeImpl(const DeepseekV3Config& config)
-      : gate(register_module("gate", DeepseekV3TopkRouter(config))),
+      : Module(config.initializer_range),
+        gate(register_module("gate", DeepseekV3TopkRouter(config))),
         experts(register_module("experts",
                                 DeepseekV3Experts(config, config.n_routed_experts, config.moe_intermediate_size))),
         shared_experts(register_module(
@@ -284,14 +280,14 @@ TORCH_MODULE(DeepseekV3Moe);
 class DeepseekV3AttentionImpl : public Module {
  public:
   explicit DeepseekV3AttentionImpl(const DeepseekV3Config& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         kv_lora_rank(config.kv_lora_rank),
         qk_nope_head_dim(config.qk_nope_head_dim),
         qk_rope_head_dim(config.qk_rope_head_dim),
         v_head_dim(config.v_head_dim),
         scaling(rotary_attention_scale(config.rope_parameters) /
                 std::sqrt(static_cast<double>(qk_nope_head_dim + qk_rope_head_dim))),
-        initializer_range(config.initializer_range),
         kv_a_proj_with_mqa(register_module(
             "kv_a_proj_with_mqa", linear(config.hidden_size, kv_lora_rank + qk_rope_head_dim, config.attention_bias))),
         kv_a_layernorm(register_module("kv_a_layernorm", DeepseekV3RMSNorm(kv_lora_rank, 1e-6))),
@@ -342,15 +338,12 @@ class DeepseekV3AttentionImpl : public Module {
                                           attention_dropout));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t kv_lora_rank;
   int64_t qk_nope_head_dim;
   int64_t qk_rope_head_dim;
   int64_t v_head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj{nullptr};  // or, with a latent for queries too, the three below
   nn::Linear q_a_proj{nullptr};
   DeepseekV3RMSNorm q_a_layernorm{nullptr};
@@ -398,7 +391,8 @@ TORCH_MODULE(DeepseekV3DecoderLayer);
 class DeepseekV3ModelImpl : public Module {
  public:
   explicit DeepseekV3ModelImpl(const DeepseekV3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<DeepseekV3DecoderLayer>())),
@@ -427,8 +421,6 @@ class DeepseekV3ModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   DeepseekV3Config config;
   nn::Embedding embed_tokens;
   ModuleListOf<DeepseekV3DecoderLayer> layers;
@@ -440,7 +432,8 @@ TORCH_MODULE(DeepseekV3Model);
 class DeepseekV3ForCausalLMImpl : public Module {
  public:
   explicit DeepseekV3ForCausalLMImpl(const DeepseekV3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", DeepseekV3Model(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -457,8 +450,6 @@ class DeepseekV3ForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   DeepseekV3Config config;
   DeepseekV3Model model;
   nn::Linear lm_head;
@@ -469,7 +460,8 @@ TORCH_MODULE(DeepseekV3ForCausalLM);
 class DeepseekV3ForSequenceClassificationImpl : public Module {
  public:
   explicit DeepseekV3ForSequenceClassificationImpl(const DeepseekV3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", DeepseekV3Model(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -490,8 +482,6 @@ class DeepseekV3ForSequenceClassificationImpl : public Module {
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   DeepseekV3Config config;
   DeepseekV3Model model;
   nn::Linear score;
@@ -502,7 +492,8 @@ TORCH_MODULE(DeepseekV3ForSequenceClassification);
 class DeepseekV3ForTokenClassificationImpl : public Module {
  public:
   explicit DeepseekV3ForTokenClassificationImpl(const DeepseekV3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", DeepseekV3Model(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
@@ -521,8 +512,6 @@ class DeepseekV3ForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   DeepseekV3Config config;
   DeepseekV3Model model;
@@ -585,8 +574,10 @@ inline const bool deepseek_v3_for_causal_lm_registered = register_entry<Deepseek
     "deepseek_v3", "DeepseekV3ForCausalLM", "causal-lm", "deepseek_v3", deepseek_v3_for_causal_lm_plan);
 
 // The parallel plan of DeepseekV3ForSequenceClassification.
-inline const Plan deepseek_v3_for_sequence_classification_plan =
-    deepseek_v3_model_plan.under("model").with({.last = {"score"}});
+inline const Plan deepseek_v3_for_sequence_classification_plan = deepseek_v3_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool deepseek_v3_for_sequence_classification_registered =
     register_entry<DeepseekV3ForSequenceClassification, DeepseekV3Config>(

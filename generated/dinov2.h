@@ -84,18 +84,15 @@ struct Dinov2Config {
 class Dinov2PatchEmbeddingsImpl : public Module {
  public:
   explicit Dinov2PatchEmbeddingsImpl(const Dinov2Config& config)
-      : projection(register_module(
-            "projection", patch_projection(config.num_channels, config.hidden_size, config.patch_size, /*bias=*/true))),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        projection(register_module("projection", patch_projection(config.num_channels, config.hidden_size,
+                                                                  config.patch_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& pixel_values) {
     return projection(pixel_values.to(projection->weight.scalar_type())).flatten(2).transpose(1, 2);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Conv2d projection;
-  double initializer_range;
 };
 TORCH_MODULE(Dinov2PatchEmbeddings);
 
@@ -144,10 +141,10 @@ TORCH_MODULE(Dinov2Embeddings);
 class Dinov2AttentionImpl : public Module {
  public:
   explicit Dinov2AttentionImpl(const Dinov2Config& config)
-      : num_attention_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_attention_heads(config.num_attention_heads),
         head_dim(config.hidden_size / config.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
         k_proj(register_module("k_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
         v_proj(register_module("v_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
@@ -167,12 +164,9 @@ class Dinov2AttentionImpl : public Module {
     return tp::exit(o_proj, tp::attention(query, key, value, mask, scaling, attention_dropout));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_attention_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -184,9 +178,9 @@ TORCH_MODULE(Dinov2Attention);
 class Dinov2MLPImpl : public Module {
  public:
   explicit Dinov2MLPImpl(const Dinov2Config& config)
-      : width(config.hidden_size),
+      : Module(config.initializer_range),
+        width(config.hidden_size),
         hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range),
         fc1(register_module("fc1", linear(config.hidden_size, config.mlp_ratio * width, /*bias=*/true))),
         fc2(register_module("fc2", linear(config.mlp_ratio * width, config.hidden_size, /*bias=*/true))) {}
 
@@ -194,11 +188,8 @@ class Dinov2MLPImpl : public Module {
     return tp::exit(fc2, activation(hidden_act, fc1(tp::enter(hidden_states))));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t width;  // split within each multiple
   std::string hidden_act;
-  double initializer_range;
   nn::Linear fc1;
   nn::Linear fc2;
 };
@@ -223,8 +214,8 @@ TORCH_MODULE(Dinov2LayerScale);
 class Dinov2SwiGLUFFNImpl : public Module {
  public:
   explicit Dinov2SwiGLUFFNImpl(const Dinov2Config& config)
-      : features((config.hidden_size * config.mlp_ratio * 2 / 3 + 7) / 8 * 8),
-        initializer_range(config.initializer_range),
+      : Module(config.initializer_range),
+        features((config.hidden_size * config.mlp_ratio * 2 / 3 + 7) / 8 * 8),
         gate_proj(register_module("gate_proj", linear(config.hidden_size, features, /*bias=*/true))),
         up_proj(register_module("up_proj", linear(config.hidden_size, features, /*bias=*/true))),
         down_proj(register_module("down_proj", linear(features, config.hidden_size, /*bias=*/true))) {}
@@ -234,10 +225,7 @@ class Dinov2SwiGLUFFNImpl : public Module {
     return tp::exit(down_proj, gated_activation("silu", gate_proj(hidden_states_tp), up_proj(hidden_states_tp)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t features;
-  double initializer_range;
   nn::Linear gate_proj;
   nn::Linear up_proj;
   nn::Linear down_proj;
@@ -330,7 +318,8 @@ TORCH_MODULE(Dinov2Model);
 class Dinov2ForImageClassificationImpl : public Module {
  public:
   explicit Dinov2ForImageClassificationImpl(const Dinov2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         dinov2(register_module("dinov2", Dinov2Model(config))),
         classifier(register_module("classifier", linear(2 * config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
@@ -348,8 +337,6 @@ class Dinov2ForImageClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classifier(features(hidden_states)), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   Dinov2Config config;
   Dinov2Model dinov2;
@@ -386,6 +373,7 @@ inline const Plan dinov2_for_image_classification_plan = {
             {"num_attention_heads", "tp"},
             {"hidden_size", "tp"},
         },
+    .context_error = "unproven: dropout of a value that is the same for all positions",
 };
 
 inline const bool dinov2_for_image_classification_registered =

@@ -71,13 +71,13 @@ inline Tensor sinusoids(int64_t positions, int64_t dim) {
 class DistilBertEmbeddingsImpl : public Module {
  public:
   explicit DistilBertEmbeddingsImpl(const DistilBertConfig& config)
-      : word_embeddings(
+      : Module(config.initializer_range),
+        word_embeddings(
             register_module("word_embeddings", embedding(config.vocab_size, config.dim, config.pad_token_id))),
         position_embeddings(register_module("position_embeddings",
                                             embedding(config.max_position_embeddings, config.dim, std::nullopt))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.dim, config.layer_norm_eps))),
         dropout(register_module("dropout", nn::Dropout(config.dropout))),
-        initializer_range(config.initializer_range),
         is_sinusoidal(config.sinusoidal_pos_embds) {}
 
   /// The row of position_embeddings for each token: [batch or 1, seq].
@@ -88,7 +88,7 @@ class DistilBertEmbeddingsImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, initializer_range);
+    Module::reset_parameters();
     if (is_sinusoidal)
       init::fill(position_embeddings->weight, [](Tensor& full) { full.copy_(sinusoids(full.size(0), full.size(1))); });
   }
@@ -97,7 +97,6 @@ class DistilBertEmbeddingsImpl : public Module {
   nn::Embedding position_embeddings;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
   bool is_sinusoidal;
 };
 TORCH_MODULE(DistilBertEmbeddings);
@@ -105,10 +104,10 @@ TORCH_MODULE(DistilBertEmbeddings);
 class DistilBertSelfAttentionImpl : public Module {
  public:
   explicit DistilBertSelfAttentionImpl(const DistilBertConfig& config)
-      : num_attention_heads(config.n_heads),
+      : Module(config.initializer_range),
+        num_attention_heads(config.n_heads),
         attention_head_size(config.dim / config.n_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(attention_head_size))),
-        initializer_range(config.initializer_range),
         q_lin(register_module("q_lin", linear(config.dim, config.dim, /*bias=*/true))),
         k_lin(register_module("k_lin", linear(config.dim, config.dim, /*bias=*/true))),
         v_lin(register_module("v_lin", linear(config.dim, config.dim, /*bias=*/true))),
@@ -127,12 +126,9 @@ class DistilBertSelfAttentionImpl : public Module {
                     tp::attention(query_layer, key_layer, by_head(v_lin(hidden_states_tp)), mask, scaling, dropout));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_attention_heads;
   int64_t attention_head_size;
   double scaling;
-  double initializer_range;
   nn::Linear q_lin;
   nn::Linear k_lin;
   nn::Linear v_lin;
@@ -145,23 +141,20 @@ TORCH_MODULE(DistilBertSelfAttention);
 class DistilBertFFNImpl : public Module {
  public:
   explicit DistilBertFFNImpl(const DistilBertConfig& config)
-      : dropout(register_module("dropout", nn::Dropout(config.dropout))),
+      : Module(config.initializer_range),
+        dropout(register_module("dropout", nn::Dropout(config.dropout))),
         lin1(register_module("lin1", linear(config.dim, config.hidden_dim, /*bias=*/true))),
         lin2(register_module("lin2", linear(config.hidden_dim, config.dim, /*bias=*/true))),
-        hidden_act(config.activation),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.activation) {}
 
   Tensor forward(const Tensor& x) {
     return tp::dropout(dropout, tp::exit(lin2, activation(hidden_act, lin1(tp::enter(x)))), tp::Cut::positions);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Dropout dropout;
   nn::Linear lin1;
   nn::Linear lin2;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(DistilBertFFN);
 
@@ -194,7 +187,7 @@ TORCH_MODULE(DistilBertTransformerBlock);
 class DistilBertEncoderImpl : public Module {
  public:
   explicit DistilBertEncoderImpl(const DistilBertConfig& config)
-      : layer(register_module("layer", ModuleListOf<DistilBertTransformerBlock>())) {
+      : Module(config.initializer_range), layer(register_module("layer", ModuleListOf<DistilBertTransformerBlock>())) {
     for (int64_t i = 0; i < config.n_layers; ++i) layer->push_back(DistilBertTransformerBlock(config));
   }
 
@@ -206,7 +199,8 @@ TORCH_MODULE(DistilBertEncoder);
 class DistilBertModelImpl : public Module {
  public:
   explicit DistilBertModelImpl(const DistilBertConfig& config)
-      : embeddings(register_module("embeddings", DistilBertEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", DistilBertEmbeddings(config))),
         transformer(register_module("transformer", DistilBertEncoder(config))) {}
 
   Tensor forward(const Batch& batch) {
@@ -226,7 +220,8 @@ TORCH_MODULE(DistilBertModel);
 class DistilBertForSentenceEmbeddingImpl : public Module {
  public:
   explicit DistilBertForSentenceEmbeddingImpl(const DistilBertConfig& config)
-      : embeddings(register_module("embeddings", DistilBertEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", DistilBertEmbeddings(config))),
         transformer(register_module("transformer", DistilBertEncoder(config))) {}
 
   Outputs forward(const Batch& batch) {
@@ -257,7 +252,8 @@ TORCH_MODULE(DistilBertForSentenceEmbedding);
 class DistilBertForSentencePairClassificationImpl : public Module {
  public:
   explicit DistilBertForSentencePairClassificationImpl(const DistilBertConfig& config)
-      : embeddings(register_module("embeddings", DistilBertEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", DistilBertEmbeddings(config))),
         transformer(register_module("transformer", DistilBertEncoder(config))),
         config(config),
         classifier(register_module("classifier", linear(3 * config.dim, config.num_labels, /*bias=*/true))) {}
@@ -272,8 +268,6 @@ class DistilBertForSentencePairClassificationImpl : public Module {
     Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
     return classification_outputs(logits, batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   DistilBertEmbeddings embeddings;
   DistilBertEncoder transformer;
@@ -295,7 +289,8 @@ TORCH_MODULE(DistilBertForSentencePairClassification);
 class DistilBertForMaskedLMImpl : public Module {
  public:
   explicit DistilBertForMaskedLMImpl(const DistilBertConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         distilbert(register_module("distilbert", DistilBertModel(config))),
         vocab_transform(register_module("vocab_transform", linear(config.dim, config.dim, /*bias=*/true))),
         vocab_layer_norm(register_module("vocab_layer_norm", LayerNorm(config.dim, config.layer_norm_eps))),
@@ -313,8 +308,6 @@ class DistilBertForMaskedLMImpl : public Module {
     return tp::cross_entropy_outputs(vocab_projector(tp::shared(features)), batch, same_labels);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   DistilBertConfig config;
   DistilBertModel distilbert;
   nn::Linear vocab_transform;
@@ -327,7 +320,8 @@ TORCH_MODULE(DistilBertForMaskedLM);
 class DistilBertForSequenceClassificationImpl : public Module {
  public:
   explicit DistilBertForSequenceClassificationImpl(const DistilBertConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         distilbert(register_module("distilbert", DistilBertModel(config))),
         dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.dim, config.num_labels, /*bias=*/true))),
@@ -335,7 +329,7 @@ class DistilBertForSequenceClassificationImpl : public Module {
 
   /// Input of the classifier.
   Tensor features(const Tensor& hidden_states, const Batch&) {
-    return dropout(at::relu(pre_classifier(hidden_states.select(1, 0))));
+    return dropout(at::relu(pre_classifier(first_tokens(hidden_states))));
   }
 
   Outputs forward(const Batch& batch) {
@@ -347,8 +341,6 @@ class DistilBertForSequenceClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   DistilBertConfig config;
   DistilBertModel distilbert;
@@ -362,7 +354,8 @@ TORCH_MODULE(DistilBertForSequenceClassification);
 class DistilBertForTokenClassificationImpl : public Module {
  public:
   explicit DistilBertForTokenClassificationImpl(const DistilBertConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         distilbert(register_module("distilbert", DistilBertModel(config))),
         dropout(register_module("dropout", nn::Dropout(config.dropout))),
         classifier(register_module("classifier", linear(config.dim, config.num_labels, /*bias=*/true))) {}
@@ -379,8 +372,6 @@ class DistilBertForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   DistilBertConfig config;
   DistilBertModel distilbert;
@@ -422,13 +413,18 @@ inline const Plan distilbert_model_plan = {
                             "transformer.layer.*.output_layer_norm.bias"},
 };
 
+// The parallel plan of DistilBertForSentenceEmbedding.
+inline const Plan distilbert_for_sentence_embedding_plan = distilbert_model_plan.with({.full_loss = true});
+
 inline const bool distilbert_for_sentence_embedding_registered =
     register_entry<DistilBertForSentenceEmbedding, DistilBertConfig>(
-        "distilbert", "DistilBertModel", "sentence-embedding", "distilbert", distilbert_model_plan);
+        "distilbert", "DistilBertModel", "sentence-embedding", "distilbert", distilbert_for_sentence_embedding_plan);
 
 // The parallel plan of DistilBertForSentencePairClassification.
-inline const Plan distilbert_for_sentence_pair_classification_plan =
-    distilbert_model_plan.with({.last = {"classifier"}});
+inline const Plan distilbert_for_sentence_pair_classification_plan = distilbert_model_plan.with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool distilbert_for_sentence_pair_classification_registered =
     register_entry<DistilBertForSentencePairClassification, DistilBertConfig>(
@@ -452,8 +448,11 @@ inline const bool distilbert_for_masked_lm_registered = register_entry<DistilBer
     "distilbert", "DistilBertForMaskedLM", "masked-lm", "distilbert", distilbert_for_masked_lm_plan);
 
 // The parallel plan of DistilBertForSequenceClassification.
-inline const Plan distilbert_for_sequence_classification_plan =
-    distilbert_model_plan.under("distilbert").with({.last = {"classifier", "pre_classifier"}});
+inline const Plan distilbert_for_sequence_classification_plan = distilbert_model_plan.under("distilbert")
+                                                                    .with({
+                                                                        .last = {"classifier", "pre_classifier"},
+                                                                        .full_loss = true,
+                                                                    });
 
 inline const bool distilbert_for_sequence_classification_registered =
     register_entry<DistilBertForSequenceClassification, DistilBertConfig>(

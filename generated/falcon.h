@@ -97,11 +97,11 @@ struct FalconConfig {
 class FalconAttentionImpl : public Module {
  public:
   FalconAttentionImpl(const FalconConfig& config, int64_t /*layer*/)
-      : num_kv_heads(config.effective_kv_heads),
+      : Module(config.initializer_range),
+        num_kv_heads(config.effective_kv_heads),
         group_size(config.num_attention_heads / config.effective_kv_heads),
         head_dim(config.hidden_size / config.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         query_key_value(register_module(
             "query_key_value", linear(config.hidden_size, num_kv_heads * (group_size + 2) * head_dim, config.bias))),
         dense(register_module("dense", linear(config.hidden_size, config.hidden_size, config.bias))),
@@ -122,13 +122,10 @@ class FalconAttentionImpl : public Module {
     return tp::partial(dense, attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_kv_heads;
   int64_t group_size;  // query heads per key and value head
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear query_key_value;
   nn::Linear dense;
   nn::Dropout attention_dropout;
@@ -139,8 +136,8 @@ TORCH_MODULE(FalconAttention);
 class FalconMLPImpl : public Module {
  public:
   explicit FalconMLPImpl(const FalconConfig& config)
-      : act(config.activation),
-        initializer_range(config.initializer_range),
+      : Module(config.initializer_range),
+        act(config.activation),
         dense_h_to_4h(
             register_module("dense_h_to_4h", linear(config.hidden_size, *config.ffn_hidden_size, config.bias))),
         dense_4h_to_h(
@@ -148,10 +145,7 @@ class FalconMLPImpl : public Module {
 
   Tensor forward(const Tensor& x) { return tp::partial(dense_4h_to_h, activation(act, dense_h_to_4h(tp::enter(x)))); }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   std::string act;
-  double initializer_range;
   nn::Linear dense_h_to_4h;
   nn::Linear dense_4h_to_h;
 };
@@ -216,7 +210,8 @@ TORCH_MODULE(FalconDecoderLayer);
 class FalconModelImpl : public Module {
  public:
   explicit FalconModelImpl(const FalconConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         word_embeddings(
             register_module("word_embeddings", embedding(config.vocab_size, config.hidden_size, std::nullopt))),
         h(register_module("h", ModuleListOf<FalconDecoderLayer>())),
@@ -229,22 +224,17 @@ class FalconModelImpl : public Module {
   /// Token embeddings: [batch, seq, hidden].
   Tensor embed(const Batch& batch) { return tp::embedding(word_embeddings, batch.input_ids); }
 
-  /// The keys that each query attends to.
-  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
-
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? tp::part(embed(batch)) : pp::received();
     const at::ScalarType type = hidden_states.scalar_type();
     const RotaryTables rotary_embeddings =
         rotary_tables(config.rope_parameters, head_dim, config.max_position_embeddings, batch, type);
-    const AttentionMask mask = attention_mask(batch);
+    const AttentionMask mask = causal_mask(batch, /*window=*/0);
     const Tensor biases = alibi_biases(batch, type);
     for (auto& block : pp::local(h)) hidden_states = block(hidden_states, rotary_embeddings, mask, biases);
     if (!pp::is_last()) return hidden_states;
     return ln_f(tp::whole(hidden_states));
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   /// The biases of ALiBi, scaled like the scores; undefined without ALiBi.
   Tensor alibi_biases(const Batch& batch, at::ScalarType type) {
@@ -266,7 +256,8 @@ TORCH_MODULE(FalconModel);
 class FalconForCausalLMImpl : public Module {
  public:
   explicit FalconForCausalLMImpl(const FalconConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         transformer(register_module("transformer", FalconModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, transformer->word_embeddings->weight);
@@ -280,8 +271,6 @@ class FalconForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(lm_head(tp::shared(hidden_states)), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   FalconConfig config;
   FalconModel transformer;
   nn::Linear lm_head;
@@ -292,7 +281,8 @@ TORCH_MODULE(FalconForCausalLM);
 class FalconForSequenceClassificationImpl : public Module {
  public:
   explicit FalconForSequenceClassificationImpl(const FalconConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         transformer(register_module("transformer", FalconModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -309,8 +299,6 @@ class FalconForSequenceClassificationImpl : public Module {
     return classification_outputs(logits, batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   FalconConfig config;
   FalconModel transformer;
   nn::Linear score;
@@ -321,7 +309,8 @@ TORCH_MODULE(FalconForSequenceClassification);
 class FalconForTokenClassificationImpl : public Module {
  public:
   explicit FalconForTokenClassificationImpl(const FalconConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         transformer(register_module("transformer", FalconModel(config))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
@@ -337,8 +326,6 @@ class FalconForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return cross_entropy_outputs(classifier(dropout(hidden_states)), batch, same_labels);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   FalconConfig config;
   FalconModel transformer;
@@ -390,8 +377,11 @@ inline const bool falcon_for_causal_lm_registered = register_entry<FalconForCaus
     "falcon", "FalconForCausalLM", "causal-lm", "falcon", falcon_for_causal_lm_plan);
 
 // The parallel plan of FalconForSequenceClassification.
-inline const Plan falcon_for_sequence_classification_plan =
-    falcon_model_plan.under("transformer").with({.last = {"score"}});
+inline const Plan falcon_for_sequence_classification_plan = falcon_model_plan.under("transformer")
+                                                                .with({
+                                                                    .last = {"score"},
+                                                                    .full_loss = true,
+                                                                });
 
 inline const bool falcon_for_sequence_classification_registered =
     register_entry<FalconForSequenceClassification, FalconConfig>("falcon", "FalconForSequenceClassification",

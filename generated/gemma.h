@@ -92,24 +92,21 @@ TORCH_MODULE(GemmaRMSNorm);
 class GemmaMLPImpl : public Module {
  public:
   explicit GemmaMLPImpl(const GemmaConfig& config)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
+      : Module(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
     return tp::exit(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear gate_proj;
   nn::Linear up_proj;
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(GemmaMLP);
 
@@ -117,11 +114,11 @@ TORCH_MODULE(GemmaMLP);
 class GemmaAttentionImpl : public Module {
  public:
   explicit GemmaAttentionImpl(const GemmaConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))),
         k_proj(register_module("k_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
@@ -133,19 +130,12 @@ class GemmaAttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -154,13 +144,10 @@ class GemmaAttentionImpl : public Module {
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -199,7 +186,8 @@ TORCH_MODULE(GemmaDecoderLayer);
 class GemmaModelImpl : public Module {
  public:
   explicit GemmaModelImpl(const GemmaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<GemmaDecoderLayer>())),
@@ -232,8 +220,6 @@ class GemmaModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GemmaConfig config;
   nn::Embedding embed_tokens;
   ModuleListOf<GemmaDecoderLayer> layers;
@@ -245,7 +231,8 @@ TORCH_MODULE(GemmaModel);
 class GemmaForCausalLMImpl : public Module {
  public:
   explicit GemmaForCausalLMImpl(const GemmaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", GemmaModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -262,8 +249,6 @@ class GemmaForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GemmaConfig config;
   GemmaModel model;
   nn::Linear lm_head;
@@ -274,7 +259,8 @@ TORCH_MODULE(GemmaForCausalLM);
 class GemmaForSequenceClassificationImpl : public Module {
  public:
   explicit GemmaForSequenceClassificationImpl(const GemmaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", GemmaModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -295,8 +281,6 @@ class GemmaForSequenceClassificationImpl : public Module {
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GemmaConfig config;
   GemmaModel model;
   nn::Linear score;
@@ -307,7 +291,8 @@ TORCH_MODULE(GemmaForSequenceClassification);
 class GemmaForTokenClassificationImpl : public Module {
  public:
   explicit GemmaForTokenClassificationImpl(const GemmaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", GemmaModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
@@ -326,8 +311,6 @@ class GemmaForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   GemmaConfig config;
   GemmaModel model;
@@ -379,7 +362,10 @@ inline const bool gemma_for_causal_lm_registered = register_entry<GemmaForCausal
     "gemma", "GemmaForCausalLM", "causal-lm", "gemma", gemma_for_causal_lm_plan);
 
 // The parallel plan of GemmaForSequenceClassification.
-inline const Plan gemma_for_sequence_classification_plan = gemma_model_plan.under("model").with({.last = {"score"}});
+inline const Plan gemma_for_sequence_classification_plan = gemma_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool gemma_for_sequence_classification_registered =
     register_entry<GemmaForSequenceClassification, GemmaConfig>("gemma", "GemmaForSequenceClassification",

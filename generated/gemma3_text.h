@@ -116,24 +116,21 @@ TORCH_MODULE(Gemma3RMSNorm);
 class Gemma3MLPImpl : public Module {
  public:
   explicit Gemma3MLPImpl(const Gemma3Config& config)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
+      : Module(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))),
-        hidden_act(config.hidden_activation),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_activation) {}
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
     return tp::exit(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear gate_proj;
   nn::Linear up_proj;
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(Gemma3MLP);
 
@@ -141,11 +138,11 @@ TORCH_MODULE(Gemma3MLP);
 class Gemma3AttentionImpl : public Module {
  public:
   explicit Gemma3AttentionImpl(const Gemma3Config& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(config.query_pre_attn_scalar))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))),
         k_proj(register_module("k_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
@@ -159,19 +156,12 @@ class Gemma3AttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -182,13 +172,10 @@ class Gemma3AttentionImpl : public Module {
                          rotary(k_norm->forward_on_shards(key), cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -238,7 +225,8 @@ TORCH_MODULE(Gemma3DecoderLayer);
 class Gemma3ModelImpl : public Module {
  public:
   explicit Gemma3ModelImpl(const Gemma3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<Gemma3DecoderLayer>())),
@@ -276,8 +264,6 @@ class Gemma3ModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Gemma3Config config;
   nn::Embedding embed_tokens;
   ModuleListOf<Gemma3DecoderLayer> layers;
@@ -289,7 +275,8 @@ TORCH_MODULE(Gemma3Model);
 class Gemma3ForCausalLMImpl : public Module {
  public:
   explicit Gemma3ForCausalLMImpl(const Gemma3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Gemma3Model(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -308,8 +295,6 @@ class Gemma3ForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Gemma3Config config;
   Gemma3Model model;
   nn::Linear lm_head;
@@ -320,7 +305,8 @@ TORCH_MODULE(Gemma3ForCausalLM);
 class Gemma3TextForSequenceClassificationImpl : public Module {
  public:
   explicit Gemma3TextForSequenceClassificationImpl(const Gemma3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Gemma3Model(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -340,8 +326,6 @@ class Gemma3TextForSequenceClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   Gemma3Config config;
   Gemma3Model model;
@@ -393,8 +377,10 @@ inline const bool gemma3_for_causal_lm_registered = register_entry<Gemma3ForCaus
     "gemma3_text", "Gemma3ForCausalLM", "causal-lm", "gemma3_text", gemma3_for_causal_lm_plan);
 
 // The parallel plan of Gemma3TextForSequenceClassification.
-inline const Plan gemma3_text_for_sequence_classification_plan =
-    gemma3_model_plan.under("model").with({.last = {"score"}});
+inline const Plan gemma3_text_for_sequence_classification_plan = gemma3_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool gemma3_text_for_sequence_classification_registered =
     register_entry<Gemma3TextForSequenceClassification, Gemma3Config>(

@@ -87,9 +87,9 @@ TORCH_MODULE(GlmRMSNorm);
 class GlmMLPImpl : public Module {
  public:
   explicit GlmMLPImpl(const GlmConfig& config)
-      : down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))),
+      : Module(config.initializer_range),
+        down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))),
         hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range),
         intermediate_size(config.intermediate_size),
         gate_up_proj(
             register_module("gate_up_proj", linear(config.hidden_size, 2 * intermediate_size, /*bias=*/false))) {}
@@ -99,11 +99,8 @@ class GlmMLPImpl : public Module {
     return tp::exit(down_proj, gated_activation(hidden_act, gate_up[0], gate_up[1]));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
   int64_t intermediate_size;
   nn::Linear gate_up_proj;
 };
@@ -113,11 +110,11 @@ TORCH_MODULE(GlmMLP);
 class GlmAttentionImpl : public Module {
  public:
   explicit GlmAttentionImpl(const GlmConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))),
         k_proj(register_module("k_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
@@ -129,19 +126,12 @@ class GlmAttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -151,13 +141,10 @@ class GlmAttentionImpl : public Module {
                          attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -196,7 +183,8 @@ TORCH_MODULE(GlmDecoderLayer);
 class GlmModelImpl : public Module {
  public:
   explicit GlmModelImpl(const GlmConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<GlmDecoderLayer>())),
@@ -225,8 +213,6 @@ class GlmModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GlmConfig config;
   nn::Embedding embed_tokens;
   ModuleListOf<GlmDecoderLayer> layers;
@@ -238,7 +224,8 @@ TORCH_MODULE(GlmModel);
 class GlmForCausalLMImpl : public Module {
  public:
   explicit GlmForCausalLMImpl(const GlmConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", GlmModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -255,8 +242,6 @@ class GlmForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GlmConfig config;
   GlmModel model;
   nn::Linear lm_head;
@@ -267,7 +252,8 @@ TORCH_MODULE(GlmForCausalLM);
 class GlmForSequenceClassificationImpl : public Module {
  public:
   explicit GlmForSequenceClassificationImpl(const GlmConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", GlmModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -288,8 +274,6 @@ class GlmForSequenceClassificationImpl : public Module {
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GlmConfig config;
   GlmModel model;
   nn::Linear score;
@@ -300,7 +284,8 @@ TORCH_MODULE(GlmForSequenceClassification);
 class GlmForTokenClassificationImpl : public Module {
  public:
   explicit GlmForTokenClassificationImpl(const GlmConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", GlmModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
@@ -317,8 +302,6 @@ class GlmForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   GlmConfig config;
   GlmModel model;
@@ -368,7 +351,10 @@ inline const bool glm_for_causal_lm_registered =
     register_entry<GlmForCausalLM, GlmConfig>("glm", "GlmForCausalLM", "causal-lm", "glm", glm_for_causal_lm_plan);
 
 // The parallel plan of GlmForSequenceClassification.
-inline const Plan glm_for_sequence_classification_plan = glm_model_plan.under("model").with({.last = {"score"}});
+inline const Plan glm_for_sequence_classification_plan = glm_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool glm_for_sequence_classification_registered = register_entry<GlmForSequenceClassification, GlmConfig>(
     "glm", "GlmForSequenceClassification", "sequence-classification", "glm", glm_for_sequence_classification_plan);

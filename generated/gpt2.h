@@ -163,7 +163,8 @@ TORCH_MODULE(GPT2Block);
 class GPT2ModelImpl : public Module {
  public:
   explicit GPT2ModelImpl(const GPT2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         wte(register_module("wte", embedding(config.vocab_size, config.n_embd, std::nullopt))),
         wpe(register_module("wpe", embedding(config.n_positions, config.n_embd, std::nullopt))),
         drop(register_module("drop", nn::Dropout(config.embd_pdrop))),
@@ -186,8 +187,6 @@ class GPT2ModelImpl : public Module {
     return ln_f(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GPT2Config config;
   nn::Embedding wte;
   nn::Embedding wpe;
@@ -201,7 +200,8 @@ TORCH_MODULE(GPT2Model);
 class GPT2LMHeadModelImpl : public Module {
  public:
   explicit GPT2LMHeadModelImpl(const GPT2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         transformer(register_module("transformer", GPT2Model(config))),
         lm_head(register_module("lm_head", linear(config.n_embd, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, transformer->wte->weight);
@@ -215,8 +215,6 @@ class GPT2LMHeadModelImpl : public Module {
     return tp::cross_entropy_outputs(lm_head(tp::shared(hidden_states)), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GPT2Config config;
   GPT2Model transformer;
   nn::Linear lm_head;
@@ -227,7 +225,8 @@ TORCH_MODULE(GPT2LMHeadModel);
 class GPT2ForSequenceClassificationImpl : public Module {
  public:
   explicit GPT2ForSequenceClassificationImpl(const GPT2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         transformer(register_module("transformer", GPT2Model(config))),
         score(register_module("score", linear(config.n_embd, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -244,8 +243,6 @@ class GPT2ForSequenceClassificationImpl : public Module {
     return classification_outputs(logits, batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GPT2Config config;
   GPT2Model transformer;
   nn::Linear score;
@@ -256,7 +253,8 @@ TORCH_MODULE(GPT2ForSequenceClassification);
 class GPT2ForTokenClassificationImpl : public Module {
  public:
   explicit GPT2ForTokenClassificationImpl(const GPT2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         transformer(register_module("transformer", GPT2Model(config))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))),
         classifier(register_module("classifier", linear(config.n_embd, config.num_labels, /*bias=*/true))) {
@@ -272,8 +270,6 @@ class GPT2ForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return cross_entropy_outputs(classifier(dropout(hidden_states)), batch, same_labels);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   GPT2Config config;
   GPT2Model transformer;
@@ -323,8 +319,11 @@ inline const bool gpt2_lm_head_model_registered = register_entry<GPT2LMHeadModel
     "gpt2", "GPT2LMHeadModel", "causal-lm", "gpt2", gpt2_lm_head_model_plan);
 
 // The parallel plan of GPT2ForSequenceClassification.
-inline const Plan gpt2_for_sequence_classification_plan =
-    gpt2_model_plan.under("transformer").with({.last = {"score"}});
+inline const Plan gpt2_for_sequence_classification_plan = gpt2_model_plan.under("transformer")
+                                                              .with({
+                                                                  .last = {"score"},
+                                                                  .full_loss = true,
+                                                              });
 
 inline const bool gpt2_for_sequence_classification_registered =
     register_entry<GPT2ForSequenceClassification, GPT2Config>("gpt2", "GPT2ForSequenceClassification",

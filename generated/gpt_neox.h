@@ -71,10 +71,10 @@ struct GPTNeoXConfig {
 class GPTNeoXAttentionImpl : public Module {
  public:
   explicit GPTNeoXAttentionImpl(const GPTNeoXConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         dense(register_module("dense", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))),
         attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))),
         query_key_value(register_module("query_key_value",
@@ -89,10 +89,6 @@ class GPTNeoXAttentionImpl : public Module {
     return tp::partial(dense, attend(parts[0], parts[1], parts[2], rotary_embeddings, mask));
   }
 
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
-
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const AttentionMask& mask) {
@@ -100,12 +96,9 @@ class GPTNeoXAttentionImpl : public Module {
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear dense;
   nn::Dropout attention_dropout;
   nn::Linear query_key_value;
@@ -116,23 +109,20 @@ TORCH_MODULE(GPTNeoXAttention);
 class GPTNeoXMLPImpl : public Module {
  public:
   explicit GPTNeoXMLPImpl(const GPTNeoXConfig& config)
-      : dense_h_to_4h(
+      : Module(config.initializer_range),
+        dense_h_to_4h(
             register_module("dense_h_to_4h", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
         dense_4h_to_h(
             register_module("dense_4h_to_h", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& hidden_states) {
     return tp::partial(dense_4h_to_h, activation(hidden_act, dense_h_to_4h(tp::enter(hidden_states))));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense_h_to_4h;
   nn::Linear dense_4h_to_h;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(GPTNeoXMLP);
 
@@ -175,7 +165,8 @@ TORCH_MODULE(GPTNeoXLayer);
 class GPTNeoXModelImpl : public Module {
  public:
   explicit GPTNeoXModelImpl(const GPTNeoXConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_in(register_module("embed_in", embedding(config.vocab_size, config.hidden_size, std::nullopt))),
         layers(register_module("layers", ModuleListOf<GPTNeoXLayer>())),
         final_layer_norm(register_module("final_layer_norm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
@@ -203,8 +194,6 @@ class GPTNeoXModelImpl : public Module {
     return final_layer_norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GPTNeoXConfig config;
   nn::Embedding embed_in;
   ModuleListOf<GPTNeoXLayer> layers;
@@ -217,7 +206,8 @@ TORCH_MODULE(GPTNeoXModel);
 class GPTNeoXForCausalLMImpl : public Module {
  public:
   explicit GPTNeoXForCausalLMImpl(const GPTNeoXConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         gpt_neox(register_module("gpt_neox", GPTNeoXModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, gpt_neox->embed_in->weight);
@@ -234,8 +224,6 @@ class GPTNeoXForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GPTNeoXConfig config;
   GPTNeoXModel gpt_neox;
   nn::Linear lm_head;
@@ -246,7 +234,8 @@ TORCH_MODULE(GPTNeoXForCausalLM);
 class GPTNeoXForSequenceClassificationImpl : public Module {
  public:
   explicit GPTNeoXForSequenceClassificationImpl(const GPTNeoXConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         gpt_neox(register_module("gpt_neox", GPTNeoXModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -267,8 +256,6 @@ class GPTNeoXForSequenceClassificationImpl : public Module {
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GPTNeoXConfig config;
   GPTNeoXModel gpt_neox;
   nn::Linear score;
@@ -279,7 +266,8 @@ TORCH_MODULE(GPTNeoXForSequenceClassification);
 class GPTNeoXForTokenClassificationImpl : public Module {
  public:
   explicit GPTNeoXForTokenClassificationImpl(const GPTNeoXConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         gpt_neox(register_module("gpt_neox", GPTNeoXModel(config))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
@@ -298,8 +286,6 @@ class GPTNeoXForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   GPTNeoXConfig config;
   GPTNeoXModel gpt_neox;
@@ -348,8 +334,11 @@ inline const bool gpt_neox_for_causal_lm_registered = register_entry<GPTNeoXForC
     "gpt_neox", "GPTNeoXForCausalLM", "causal-lm", "gpt_neox", gpt_neox_for_causal_lm_plan);
 
 // The parallel plan of GPTNeoXForSequenceClassification.
-inline const Plan gpt_neox_for_sequence_classification_plan =
-    gpt_neox_model_plan.under("gpt_neox").with({.last = {"score"}});
+inline const Plan gpt_neox_for_sequence_classification_plan = gpt_neox_model_plan.under("gpt_neox")
+                                                                  .with({
+                                                                      .last = {"score"},
+                                                                      .full_loss = true,
+                                                                  });
 
 inline const bool gpt_neox_for_sequence_classification_registered =
     register_entry<GPTNeoXForSequenceClassification, GPTNeoXConfig>("gpt_neox", "GPTNeoXForSequenceClassification",

@@ -124,11 +124,11 @@ TORCH_MODULE(GptOssRMSNorm);
 class GptOssAttentionImpl : public Module {
  public:
   explicit GptOssAttentionImpl(const GptOssConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))),
         k_proj(register_module("k_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
@@ -140,19 +140,12 @@ class GptOssAttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -162,15 +155,14 @@ class GptOssAttentionImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, initializer_range);
-    init::normal_(sinks, 0.0, initializer_range);
+    Module::reset_parameters();
+    init::normal_(sinks, 0.0, initial_std());
   }
 
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -183,11 +175,11 @@ TORCH_MODULE(GptOssAttention);
 class GptOssExpertsImpl : public Module {
  public:
   GptOssExpertsImpl(const GptOssConfig& config, int64_t num_experts, int64_t intermediate_size)
-      : intermediate_size(intermediate_size),
+      : Module(config.initializer_range),
+        intermediate_size(intermediate_size),
         gate_up_proj(
             register_parameter("gate_up_proj", torch::empty({num_experts, config.hidden_size, 2 * intermediate_size}))),
         down_proj(register_parameter("down_proj", torch::empty({num_experts, intermediate_size, config.hidden_size}))),
-        initializer_range(config.initializer_range),
         gate_up_proj_bias(register_parameter("gate_up_proj_bias", torch::empty({num_experts, 2 * intermediate_size}))),
         down_proj_bias(register_parameter("down_proj_bias", torch::empty({num_experts, config.hidden_size}))),
         alpha(config.swiglu_alpha),
@@ -204,16 +196,15 @@ class GptOssExpertsImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::normal_(gate_up_proj, 0.0, initializer_range);
-    init::normal_(down_proj, 0.0, initializer_range);
+    init::normal_(gate_up_proj, 0.0, initial_std());
+    init::normal_(down_proj, 0.0, initial_std());
     init::zeros_(gate_up_proj_bias);
     init::zeros_(down_proj_bias);
   }
 
   int64_t intermediate_size;
-  Tensor gate_up_proj;  // [experts, hidden, 2 * intermediate]
-  Tensor down_proj;     // [experts, intermediate, hidden]
-  double initializer_range;
+  Tensor gate_up_proj;       // [experts, hidden, 2 * intermediate]
+  Tensor down_proj;          // [experts, intermediate, hidden]
   Tensor gate_up_proj_bias;  // [experts, 2 * intermediate]
   Tensor down_proj_bias;     // [experts, hidden]
   double alpha, limit;
@@ -224,9 +215,9 @@ TORCH_MODULE(GptOssExperts);
 class GptOssTopKRouterImpl : public Module {
  public:
   GptOssTopKRouterImpl(const GptOssConfig& config, int64_t num_experts)
-      : weight(register_parameter("weight", torch::empty({num_experts, config.hidden_size}))),
+      : Module(config.initializer_range),
+        weight(register_parameter("weight", torch::empty({num_experts, config.hidden_size}))),
         top_k(config.num_experts_per_tok),
-        initializer_range(config.initializer_range),
         bias(register_parameter("bias", torch::empty({num_experts}))) {}
 
   /// Indices and weights of the experts of each row of `hidden_states` [rows, hidden]: [rows, k].
@@ -238,13 +229,12 @@ class GptOssTopKRouterImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::normal_(weight, 0.0, initializer_range);
-    init::normal_(bias, 0.0, initializer_range);
+    init::normal_(weight, 0.0, initial_std());
+    init::normal_(bias, 0.0, initial_std());
   }
 
   Tensor weight;  // [experts, hidden]
   int64_t top_k;
-  double initializer_range;
   Tensor bias;  // [experts]
 };
 TORCH_MODULE(GptOssTopKRouter);
@@ -253,7 +243,8 @@ TORCH_MODULE(GptOssTopKRouter);
 class GptOssMLPImpl : public Module {
  public:
   explicit GptOssMLPImpl(const GptOssConfig& config)
-      : router(register_module("router", GptOssTopKRouter(config, config.num_local_experts))),
+      : Module(config.initializer_range),
+        router(register_module("router", GptOssTopKRouter(config, config.num_local_experts))),
         experts(register_module("experts", GptOssExperts(config, config.num_local_experts, config.intermediate_size))) {
   }
 
@@ -301,7 +292,8 @@ TORCH_MODULE(GptOssDecoderLayer);
 class GptOssModelImpl : public Module {
  public:
   explicit GptOssModelImpl(const GptOssConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<GptOssDecoderLayer>())),
@@ -332,8 +324,6 @@ class GptOssModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GptOssConfig config;
   nn::Embedding embed_tokens;
   ModuleListOf<GptOssDecoderLayer> layers;
@@ -345,7 +335,8 @@ TORCH_MODULE(GptOssModel);
 class GptOssForCausalLMImpl : public Module {
  public:
   explicit GptOssForCausalLMImpl(const GptOssConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", GptOssModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -362,8 +353,6 @@ class GptOssForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GptOssConfig config;
   GptOssModel model;
   nn::Linear lm_head;
@@ -374,7 +363,8 @@ TORCH_MODULE(GptOssForCausalLM);
 class GptOssForSequenceClassificationImpl : public Module {
  public:
   explicit GptOssForSequenceClassificationImpl(const GptOssConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", GptOssModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -395,8 +385,6 @@ class GptOssForSequenceClassificationImpl : public Module {
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GptOssConfig config;
   GptOssModel model;
   nn::Linear score;
@@ -407,7 +395,8 @@ TORCH_MODULE(GptOssForSequenceClassification);
 class GptOssForTokenClassificationImpl : public Module {
  public:
   explicit GptOssForTokenClassificationImpl(const GptOssConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", GptOssModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
@@ -426,8 +415,6 @@ class GptOssForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   GptOssConfig config;
   GptOssModel model;
@@ -487,8 +474,10 @@ inline const bool gpt_oss_for_causal_lm_registered = register_entry<GptOssForCau
     "gpt_oss", "GptOssForCausalLM", "causal-lm", "gpt_oss", gpt_oss_for_causal_lm_plan);
 
 // The parallel plan of GptOssForSequenceClassification.
-inline const Plan gpt_oss_for_sequence_classification_plan =
-    gpt_oss_model_plan.under("model").with({.last = {"score"}});
+inline const Plan gpt_oss_for_sequence_classification_plan = gpt_oss_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool gpt_oss_for_sequence_classification_registered =
     register_entry<GptOssForSequenceClassification, GptOssConfig>("gpt_oss", "GptOssForSequenceClassification",

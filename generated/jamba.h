@@ -142,24 +142,21 @@ TORCH_MODULE(JambaRMSNorm);
 class JambaMLPImpl : public Module {
  public:
   explicit JambaMLPImpl(const JambaConfig& config)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
+      : Module(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
     return tp::exit(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear gate_proj;
   nn::Linear up_proj;
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(JambaMLP);
 
@@ -167,11 +164,11 @@ TORCH_MODULE(JambaMLP);
 class JambaAttentionImpl : public Module {
  public:
   explicit JambaAttentionImpl(const JambaConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, /*bias=*/false))),
         k_proj(register_module("k_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/false))),
         v_proj(register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/false))),
@@ -188,17 +185,10 @@ class JambaAttentionImpl : public Module {
     return tp::exit(o_proj, tp::attention(query, key, value, mask, scaling, attention_dropout));
   }
 
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -211,12 +201,12 @@ TORCH_MODULE(JambaAttention);
 class JambaExpertsImpl : public Module {
  public:
   JambaExpertsImpl(const JambaConfig& config, int64_t num_experts, int64_t intermediate_size)
-      : intermediate_size(intermediate_size),
+      : Module(config.initializer_range),
+        intermediate_size(intermediate_size),
         gate_up_proj(
             register_parameter("gate_up_proj", torch::empty({num_experts, 2 * intermediate_size, config.hidden_size}))),
         down_proj(register_parameter("down_proj", torch::empty({num_experts, config.hidden_size, intermediate_size}))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
   /// `weights` [rows, k].
@@ -226,15 +216,14 @@ class JambaExpertsImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::normal_(gate_up_proj, 0.0, initializer_range);
-    init::normal_(down_proj, 0.0, initializer_range);
+    init::normal_(gate_up_proj, 0.0, initial_std());
+    init::normal_(down_proj, 0.0, initial_std());
   }
 
   int64_t intermediate_size;
   Tensor gate_up_proj;  // [experts, 2 * intermediate, hidden]
   Tensor down_proj;     // [experts, hidden, intermediate]
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(JambaExperts);
 
@@ -242,9 +231,9 @@ TORCH_MODULE(JambaExperts);
 class JambaTopKRouterImpl : public Module {
  public:
   JambaTopKRouterImpl(const JambaConfig& config, int64_t num_experts)
-      : weight(register_parameter("weight", torch::empty({num_experts, config.hidden_size}))),
-        top_k(config.num_experts_per_tok),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        weight(register_parameter("weight", torch::empty({num_experts, config.hidden_size}))),
+        top_k(config.num_experts_per_tok) {}
 
   /// Indices and weights of the experts of each row of `hidden_states` [rows, hidden]: [rows, k].
   std::pair<Tensor, Tensor> forward(const Tensor& hidden_states) {
@@ -254,11 +243,10 @@ class JambaTopKRouterImpl : public Module {
     return {chosen, balance_experts(top, logits, probabilities, chosen).to(hidden_states.scalar_type())};
   }
 
-  void reset_parameters() override { init::normal_(weight, 0.0, initializer_range); }
+  void reset_parameters() override { init::normal_(weight, 0.0, initial_std()); }
 
   Tensor weight;  // [experts, hidden]
   int64_t top_k;
-  double initializer_range;
 };
 TORCH_MODULE(JambaTopKRouter);
 
@@ -266,7 +254,8 @@ TORCH_MODULE(JambaTopKRouter);
 class JambaSparseMoeBlockImpl : public Module {
  public:
   explicit JambaSparseMoeBlockImpl(const JambaConfig& config)
-      : router(register_module("router", JambaTopKRouter(config, config.num_experts))),
+      : Module(config.initializer_range),
+        router(register_module("router", JambaTopKRouter(config, config.num_experts))),
         experts(register_module("experts", JambaExperts(config, config.num_experts, config.intermediate_size))) {}
 
   Tensor forward(const Tensor& hidden_states) {
@@ -285,9 +274,9 @@ TORCH_MODULE(JambaSparseMoeBlock);
 class JambaConv1dImpl : public Module {
  public:
   explicit JambaConv1dImpl(const JambaConfig& config)
-      : hidden_size(config.hidden_size),
+      : Module(config.initializer_range),
+        hidden_size(config.hidden_size),
         hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range),
         weight(
             register_parameter("weight", torch::empty({config.mamba_expand * hidden_size, 1, config.mamba_d_conv}))) {
     if (config.mamba_conv_bias) bias = register_parameter("bias", torch::empty({config.mamba_expand * hidden_size}));
@@ -296,13 +285,12 @@ class JambaConv1dImpl : public Module {
   Tensor forward(const Tensor& x) { return activation(hidden_act, causal_conv1d(x, weight, bias)); }
 
   void reset_parameters() override {
-    init::normal_(weight, 0.0, initializer_range);
+    init::normal_(weight, 0.0, initial_std());
     init::zeros_(bias);
   }
 
   int64_t hidden_size;
   std::string hidden_act;
-  double initializer_range;
   Tensor weight;  // [channels, 1, kernel]
   Tensor bias;    // [channels]
 };
@@ -312,11 +300,11 @@ TORCH_MODULE(JambaConv1d);
 class JambaMambaMixerImpl : public Module {
  public:
   explicit JambaMambaMixerImpl(const JambaConfig& config)
-      : hidden_size(config.hidden_size),
+      : Module(config.initializer_range),
+        hidden_size(config.hidden_size),
         expand(config.mamba_expand),
         rank(*config.mamba_dt_rank),
         state_size(config.mamba_d_state),
-        initializer_range(config.initializer_range),
         conv1d(register_module("conv1d", JambaConv1d(config))),
         in_proj(register_module("in_proj", linear(hidden_size, 2 * expand * hidden_size, config.mamba_proj_bias))),
         x_proj(register_module("x_proj", linear(expand * hidden_size, rank + 2 * state_size, /*bias=*/false))),
@@ -341,7 +329,7 @@ class JambaMambaMixerImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, initializer_range);
+    Module::reset_parameters();
     init::log_rates_(A_log);
     init::ones_(D);
   }
@@ -350,7 +338,6 @@ class JambaMambaMixerImpl : public Module {
   int64_t expand;
   int64_t rank;
   int64_t state_size;
-  double initializer_range;
   JambaConv1d conv1d;
   nn::Linear in_proj;
   nn::Linear x_proj;
@@ -404,7 +391,8 @@ TORCH_MODULE(JambaDecoderLayer);
 class JambaModelImpl : public Module {
  public:
   explicit JambaModelImpl(const JambaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<JambaDecoderLayer>())),
@@ -427,8 +415,6 @@ class JambaModelImpl : public Module {
     return final_layernorm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   JambaConfig config;
   nn::Embedding embed_tokens;
   ModuleListOf<JambaDecoderLayer> layers;
@@ -440,7 +426,8 @@ TORCH_MODULE(JambaModel);
 class JambaForCausalLMImpl : public Module {
  public:
   explicit JambaForCausalLMImpl(const JambaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", JambaModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -457,8 +444,6 @@ class JambaForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   JambaConfig config;
   JambaModel model;
   nn::Linear lm_head;
@@ -469,7 +454,8 @@ TORCH_MODULE(JambaForCausalLM);
 class JambaForSequenceClassificationImpl : public Module {
  public:
   explicit JambaForSequenceClassificationImpl(const JambaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", JambaModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -489,8 +475,6 @@ class JambaForSequenceClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   JambaConfig config;
   JambaModel model;
@@ -559,7 +543,10 @@ inline const bool jamba_for_causal_lm_registered = register_entry<JambaForCausal
     "jamba", "JambaForCausalLM", "causal-lm", "jamba", jamba_for_causal_lm_plan);
 
 // The parallel plan of JambaForSequenceClassification.
-inline const Plan jamba_for_sequence_classification_plan = jamba_model_plan.under("model").with({.last = {"score"}});
+inline const Plan jamba_for_sequence_classification_plan = jamba_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool jamba_for_sequence_classification_registered =
     register_entry<JambaForSequenceClassification, JambaConfig>("jamba", "JambaForSequenceClassification",

@@ -88,24 +88,21 @@ TORCH_MODULE(LlamaRMSNorm);
 class LlamaMLPImpl : public Module {
  public:
   explicit LlamaMLPImpl(const LlamaConfig& config)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
+      : Module(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, config.mlp_bias))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
     return tp::exit(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear gate_proj;
   nn::Linear up_proj;
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(LlamaMLP);
 
@@ -113,11 +110,11 @@ TORCH_MODULE(LlamaMLP);
 class LlamaAttentionImpl : public Module {
  public:
   explicit LlamaAttentionImpl(const LlamaConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))),
         k_proj(register_module("k_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
@@ -129,19 +126,12 @@ class LlamaAttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -150,13 +140,10 @@ class LlamaAttentionImpl : public Module {
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -195,7 +182,8 @@ TORCH_MODULE(LlamaDecoderLayer);
 class LlamaModelImpl : public Module {
  public:
   explicit LlamaModelImpl(const LlamaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<LlamaDecoderLayer>())),
@@ -224,8 +212,6 @@ class LlamaModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   LlamaConfig config;
   nn::Embedding embed_tokens;
   ModuleListOf<LlamaDecoderLayer> layers;
@@ -237,7 +223,8 @@ TORCH_MODULE(LlamaModel);
 class LlamaForSentenceEmbeddingImpl : public Module {
  public:
   explicit LlamaForSentenceEmbeddingImpl(const LlamaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<LlamaDecoderLayer>())),
@@ -265,8 +252,6 @@ class LlamaForSentenceEmbeddingImpl : public Module {
     return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   LlamaConfig config;
   nn::Embedding embed_tokens;
   ModuleListOf<LlamaDecoderLayer> layers;
@@ -288,7 +273,8 @@ TORCH_MODULE(LlamaForSentenceEmbedding);
 class LlamaForCausalLMImpl : public Module {
  public:
   explicit LlamaForCausalLMImpl(const LlamaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", LlamaModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -305,8 +291,6 @@ class LlamaForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   LlamaConfig config;
   LlamaModel model;
   nn::Linear lm_head;
@@ -317,7 +301,8 @@ TORCH_MODULE(LlamaForCausalLM);
 class LlamaForSequenceClassificationImpl : public Module {
  public:
   explicit LlamaForSequenceClassificationImpl(const LlamaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", LlamaModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -338,8 +323,6 @@ class LlamaForSequenceClassificationImpl : public Module {
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   LlamaConfig config;
   LlamaModel model;
   nn::Linear score;
@@ -350,7 +333,8 @@ TORCH_MODULE(LlamaForSequenceClassification);
 class LlamaForTokenClassificationImpl : public Module {
  public:
   explicit LlamaForTokenClassificationImpl(const LlamaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", LlamaModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
@@ -369,8 +353,6 @@ class LlamaForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   LlamaConfig config;
   LlamaModel model;
@@ -413,8 +395,11 @@ inline const Plan llama_model_plan = {
                             "layers.*.input_layernorm.weight", "layers.*.post_attention_layernorm.weight"},
 };
 
+// The parallel plan of LlamaForSentenceEmbedding.
+inline const Plan llama_for_sentence_embedding_plan = llama_model_plan.with({.full_loss = true});
+
 inline const bool llama_for_sentence_embedding_registered = register_entry<LlamaForSentenceEmbedding, LlamaConfig>(
-    "llama", "LlamaModel", "sentence-embedding", "llama", llama_model_plan);
+    "llama", "LlamaModel", "sentence-embedding", "llama", llama_for_sentence_embedding_plan);
 
 // The parallel plan of LlamaForCausalLM.
 inline const Plan llama_for_causal_lm_plan = llama_model_plan.under("model").with({
@@ -427,7 +412,10 @@ inline const bool llama_for_causal_lm_registered = register_entry<LlamaForCausal
     "llama", "LlamaForCausalLM", "causal-lm", "llama", llama_for_causal_lm_plan);
 
 // The parallel plan of LlamaForSequenceClassification.
-inline const Plan llama_for_sequence_classification_plan = llama_model_plan.under("model").with({.last = {"score"}});
+inline const Plan llama_for_sequence_classification_plan = llama_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool llama_for_sequence_classification_registered =
     register_entry<LlamaForSequenceClassification, LlamaConfig>("llama", "LlamaForSequenceClassification",

@@ -13,6 +13,25 @@
 
 namespace modular::llava {
 
+/// The part of a tower's config that its layers read.
+struct LlavaTower {
+  int64_t hidden_size;
+  int64_t intermediate_size;
+  int64_t num_hidden_layers;
+  int64_t num_attention_heads;
+  std::string hidden_act;
+  double layer_norm_eps;
+  double attention_dropout;
+  double initializer_factor;
+
+  /// Initial standard deviation of the features that a layer reads.
+  double input_std() const { return initializer_factor / std::sqrt(static_cast<double>(hidden_size)); }
+  /// That of branches that are added to the residual path; smaller for deeper models.
+  double residual_std() const {
+    return 1.0 / std::sqrt(static_cast<double>(hidden_size * 2 * num_hidden_layers)) * initializer_factor;
+  }
+};
+
 /// Rejects an unsupported type of tower.
 inline void llava_reject_other(std::string_view tower, std::string_view given, std::string_view supported,
                                std::string_view use) {
@@ -43,6 +62,11 @@ struct LlavaVisionConfig {
     if (hidden_size % num_attention_heads != 0)
       throw ConfigError("vision_config: hidden_size must be a multiple of num_attention_heads");
     if (image_size < patch_size) throw ConfigError("vision_config: image_size must be at least patch_size");
+  }
+
+  LlavaTower tower() const {
+    return {hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
+            hidden_act,  layer_norm_eps,    attention_dropout, initializer_factor};
   }
 
   template <class Visitor>
@@ -86,8 +110,7 @@ class LlavaVisionEmbeddingsImpl : public Module {
 
   void reset_parameters() override {
     init::linear_and_embedding_(*this, config.initializer_range * config.initializer_factor);
-    const double width = static_cast<double>(config.hidden_size);
-    init::normal_(class_embedding, 0.0, config.initializer_factor / std::sqrt(width));
+    init::normal_(class_embedding, 0.0, config.tower().input_std());
   }
 
   LlavaVisionConfig config;
@@ -98,25 +121,19 @@ class LlavaVisionEmbeddingsImpl : public Module {
 };
 TORCH_MODULE(LlavaVisionEmbeddings);
 
-/// Initial standard deviation of branches that are added to the residual path; smaller for deeper models.
-inline double llava_residual_deviation(int64_t hidden_size, int64_t num_hidden_layers) {
-  return 1.0 / std::sqrt(static_cast<double>(hidden_size * 2 * num_hidden_layers));
-}
-
 class LlavaAttentionImpl : public Module {
  public:
-  LlavaAttentionImpl(int64_t hidden_size, int64_t num_attention_heads, int64_t num_hidden_layers,
-                     double attention_dropout, double initializer_factor)
-      : num_attention_heads(num_attention_heads),
-        head_dim(hidden_size / num_attention_heads),
+  explicit LlavaAttentionImpl(const LlavaTower& tower)
+      : Module(tower.residual_std()),
+        num_attention_heads(tower.num_attention_heads),
+        head_dim(tower.hidden_size / tower.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        in_deviation(llava_residual_deviation(hidden_size, num_hidden_layers) * initializer_factor),
-        out_deviation(initializer_factor / std::sqrt(static_cast<double>(hidden_size))),
-        k_proj(register_module("k_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        v_proj(register_module("v_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        q_proj(register_module("q_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        out_proj(register_module("out_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        dropout(register_module("dropout", nn::Dropout(attention_dropout))) {}
+        out_std(tower.input_std()),
+        k_proj(register_module("k_proj", linear(tower.hidden_size, tower.hidden_size, /*bias=*/true))),
+        v_proj(register_module("v_proj", linear(tower.hidden_size, tower.hidden_size, /*bias=*/true))),
+        q_proj(register_module("q_proj", linear(tower.hidden_size, tower.hidden_size, /*bias=*/true))),
+        out_proj(register_module("out_proj", linear(tower.hidden_size, tower.hidden_size, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(tower.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -131,14 +148,14 @@ class LlavaAttentionImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, in_deviation);
-    init::normal_(out_proj->weight, 0.0, out_deviation);
+    Module::reset_parameters();
+    init::normal_(out_proj->weight, 0.0, out_std);
   }
 
   int64_t num_attention_heads;
   int64_t head_dim;
   double scaling;
-  double in_deviation, out_deviation;
+  double out_std;
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear q_proj;
@@ -149,25 +166,24 @@ TORCH_MODULE(LlavaAttention);
 
 class LlavaMLPImpl : public Module {
  public:
-  LlavaMLPImpl(int64_t hidden_size, int64_t intermediate_size, const std::string& hidden_act, int64_t num_hidden_layers,
-               double initializer_factor)
-      : hidden_act(hidden_act),
-        in_deviation(initializer_factor / std::sqrt(static_cast<double>(2 * hidden_size))),
-        out_deviation(llava_residual_deviation(hidden_size, num_hidden_layers) * initializer_factor),
-        fc1(register_module("fc1", linear(hidden_size, intermediate_size, /*bias=*/true))),
-        fc2(register_module("fc2", linear(intermediate_size, hidden_size, /*bias=*/true))) {}
+  explicit LlavaMLPImpl(const LlavaTower& tower)
+      : Module(tower.initializer_factor / std::sqrt(static_cast<double>(2 * tower.hidden_size))),
+        hidden_act(tower.hidden_act),
+        out_std(tower.residual_std()),
+        fc1(register_module("fc1", linear(tower.hidden_size, tower.intermediate_size, /*bias=*/true))),
+        fc2(register_module("fc2", linear(tower.intermediate_size, tower.hidden_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     return tp::reduce(fc2, activation(hidden_act, fc1(tp::shared(hidden_states))));
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, in_deviation);
-    init::normal_(fc2->weight, 0.0, out_deviation);
+    Module::reset_parameters();
+    init::normal_(fc2->weight, 0.0, out_std);
   }
 
   std::string hidden_act;
-  double in_deviation, out_deviation;
+  double out_std;
   nn::Linear fc1;
   nn::Linear fc2;
 };
@@ -176,15 +192,11 @@ TORCH_MODULE(LlavaMLP);
 /// A layer of either tower.
 class LlavaEncoderLayerImpl : public Module {
  public:
-  LlavaEncoderLayerImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
-                        int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
-                        double attention_dropout, double initializer_factor)
-      : self_attn(register_module("self_attn", LlavaAttention(hidden_size, num_attention_heads, num_hidden_layers,
-                                                              attention_dropout, initializer_factor))),
-        layer_norm1(register_module("layer_norm1", LayerNorm(hidden_size, layer_norm_eps))),
-        mlp(register_module(
-            "mlp", LlavaMLP(hidden_size, intermediate_size, hidden_act, num_hidden_layers, initializer_factor))),
-        layer_norm2(register_module("layer_norm2", LayerNorm(hidden_size, layer_norm_eps))) {}
+  explicit LlavaEncoderLayerImpl(const LlavaTower& tower)
+      : self_attn(register_module("self_attn", LlavaAttention(tower))),
+        layer_norm1(register_module("layer_norm1", LayerNorm(tower.hidden_size, tower.layer_norm_eps))),
+        mlp(register_module("mlp", LlavaMLP(tower))),
+        layer_norm2(register_module("layer_norm2", LayerNorm(tower.hidden_size, tower.layer_norm_eps))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return fsdp::unit(*this, &LlavaEncoderLayerImpl::forward_unit, hidden_states, mask);
@@ -204,13 +216,9 @@ TORCH_MODULE(LlavaEncoderLayer);
 
 class LlavaEncoderImpl : public Module {
  public:
-  LlavaEncoderImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
-                   int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
-                   double attention_dropout, double initializer_factor)
+  explicit LlavaEncoderImpl(const LlavaTower& tower)
       : layers(register_module("layers", ModuleListOf<LlavaEncoderLayer>())) {
-    for (int64_t i = 0; i < num_hidden_layers; ++i)
-      layers->push_back(LlavaEncoderLayer(hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
-                                          hidden_act, layer_norm_eps, attention_dropout, initializer_factor));
+    for (int64_t i = 0; i < tower.num_hidden_layers; ++i) layers->push_back(LlavaEncoderLayer(tower));
   }
 
   /// Runs the first `count` layers on the embeddings.
@@ -229,10 +237,7 @@ class LlavaVisionModelImpl : public Module {
   explicit LlavaVisionModelImpl(const LlavaVisionConfig& config)
       : embeddings(register_module("embeddings", LlavaVisionEmbeddings(config))),
         pre_layrnorm(register_module("pre_layrnorm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        encoder(register_module("encoder",
-                                LlavaEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
-                                             config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                                             config.attention_dropout, config.initializer_factor))),
+        encoder(register_module("encoder", LlavaEncoder(config.tower()))),
         post_layernorm(register_module("post_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
 
   /// Input of the layers: [images, 1 + patches, hidden].
@@ -332,24 +337,21 @@ TORCH_MODULE(LlavaTextRMSNorm);
 class LlavaTextMLPImpl : public Module {
  public:
   explicit LlavaTextMLPImpl(const LlavaTextConfig& config)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
+      : Module(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, config.mlp_bias))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
     return tp::exit(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear gate_proj;
   nn::Linear up_proj;
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(LlavaTextMLP);
 
@@ -357,11 +359,11 @@ TORCH_MODULE(LlavaTextMLP);
 class LlavaTextAttentionImpl : public Module {
  public:
   explicit LlavaTextAttentionImpl(const LlavaTextConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))),
         k_proj(register_module("k_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
@@ -373,19 +375,12 @@ class LlavaTextAttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -394,13 +389,10 @@ class LlavaTextAttentionImpl : public Module {
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -439,7 +431,8 @@ TORCH_MODULE(LlavaTextDecoderLayer);
 class LlavaTextModelImpl : public Module {
  public:
   explicit LlavaTextModelImpl(const LlavaTextConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<LlavaTextDecoderLayer>())),
@@ -458,8 +451,6 @@ class LlavaTextModelImpl : public Module {
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
     return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, batch, type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   LlavaTextConfig config;
   nn::Embedding embed_tokens;
@@ -530,8 +521,8 @@ struct LlavaConfig {
 class LlavaMultiModalProjectorImpl : public Module {
  public:
   explicit LlavaMultiModalProjectorImpl(const LlavaConfig& config)
-      : hidden_act(config.projector_hidden_act),
-        initializer_range(config.text_config.initializer_range),
+      : Module(config.text_config.initializer_range),
+        hidden_act(config.projector_hidden_act),
         linear_1(register_module("linear_1", linear(config.vision_config.hidden_size, config.text_config.hidden_size,
                                                     config.multimodal_projector_bias))),
         linear_2(register_module("linear_2", linear(config.text_config.hidden_size, config.text_config.hidden_size,
@@ -541,10 +532,7 @@ class LlavaMultiModalProjectorImpl : public Module {
     return tp::reduce(linear_2, activation(hidden_act, linear_1(tp::shared(features))));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   std::string hidden_act;
-  double initializer_range;
   nn::Linear linear_1;
   nn::Linear linear_2;
 };
@@ -595,7 +583,8 @@ TORCH_MODULE(LlavaModel);
 class LlavaForConditionalGenerationImpl : public Module {
  public:
   explicit LlavaForConditionalGenerationImpl(const LlavaConfig& config)
-      : config(config),
+      : Module(config.text_config.initializer_range),
+        config(config),
         model(register_module("model", LlavaModel(config))),
         lm_head(register_module(
             "lm_head", linear(config.text_config.hidden_size, config.text_config.vocab_size, /*bias=*/false))) {
@@ -611,10 +600,6 @@ class LlavaForConditionalGenerationImpl : public Module {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return tp::cross_entropy_outputs(lm_head(tp::shared(hidden_states)), batch, next_tokens);
-  }
-
-  void reset_parameters() override {
-    if (!config.tie_word_embeddings) init::linear_and_embedding_(*this, config.text_config.initializer_range);
   }
 
   LlavaConfig config;
@@ -676,6 +661,7 @@ inline const Plan llava_for_conditional_generation_plan = {
                             "model.language_model.layers.*.mlp.down_proj.bias",
                             "model.language_model.layers.*.input_layernorm.weight",
                             "model.language_model.layers.*.post_attention_layernorm.weight"},
+    .context_error = "attention of a value that is the same for all positions",
 };
 
 inline const bool llava_for_conditional_generation_registered =

@@ -153,7 +153,8 @@ TORCH_MODULE(Mamba2Conv1d);
 class Mamba2MixerImpl : public Module {
  public:
   explicit Mamba2MixerImpl(const Mamba2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         num_heads(config.num_heads),
         head_dim(*config.head_dim),
         n_groups(config.n_groups),
@@ -185,7 +186,7 @@ class Mamba2MixerImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, config.initializer_range);
+    Module::reset_parameters();
     double bound = 1.0 / std::sqrt(static_cast<double>(num_heads * head_dim));
     if (config.rescale_prenorm_residual) bound /= std::sqrt(static_cast<double>(config.num_hidden_layers));
     init::uniform_(out_proj->weight, -bound, bound);
@@ -236,7 +237,8 @@ TORCH_MODULE(Mamba2Block);
 class Mamba2ModelImpl : public Module {
  public:
   explicit Mamba2ModelImpl(const Mamba2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embeddings(register_module("embeddings", embedding(config.vocab_size, config.hidden_size, std::nullopt))),
         layers(register_module("layers", ModuleListOf<Mamba2Block>())),
         norm_f(register_module("norm_f", Mamba2RMSNorm(config.hidden_size, config.layer_norm_epsilon))) {
@@ -250,8 +252,6 @@ class Mamba2ModelImpl : public Module {
     return norm_f(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Mamba2Config config;
   nn::Embedding embeddings;
   ModuleListOf<Mamba2Block> layers;
@@ -263,7 +263,8 @@ TORCH_MODULE(Mamba2Model);
 class Mamba2ForCausalLMImpl : public Module {
  public:
   explicit Mamba2ForCausalLMImpl(const Mamba2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         backbone(register_module("backbone", Mamba2Model(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, backbone->embeddings->weight);
@@ -277,8 +278,6 @@ class Mamba2ForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(lm_head(tp::shared(hidden_states.to(lm_head->weight.scalar_type()))), batch,
                                      next_tokens);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   Mamba2Config config;
   Mamba2Model backbone;

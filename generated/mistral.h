@@ -86,24 +86,21 @@ TORCH_MODULE(MistralRMSNorm);
 class MistralMLPImpl : public Module {
  public:
   explicit MistralMLPImpl(const MistralConfig& config)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
+      : Module(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
     return tp::exit(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear gate_proj;
   nn::Linear up_proj;
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(MistralMLP);
 
@@ -111,11 +108,11 @@ TORCH_MODULE(MistralMLP);
 class MistralAttentionImpl : public Module {
  public:
   explicit MistralAttentionImpl(const MistralConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, /*bias=*/false))),
         k_proj(register_module("k_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/false))),
         v_proj(register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/false))),
@@ -125,19 +122,12 @@ class MistralAttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -146,13 +136,10 @@ class MistralAttentionImpl : public Module {
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -191,7 +178,8 @@ TORCH_MODULE(MistralDecoderLayer);
 class MistralModelImpl : public Module {
  public:
   explicit MistralModelImpl(const MistralConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<MistralDecoderLayer>())),
@@ -220,8 +208,6 @@ class MistralModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   MistralConfig config;
   nn::Embedding embed_tokens;
   ModuleListOf<MistralDecoderLayer> layers;
@@ -233,7 +219,8 @@ TORCH_MODULE(MistralModel);
 class MistralForSentenceEmbeddingImpl : public Module {
  public:
   explicit MistralForSentenceEmbeddingImpl(const MistralConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<MistralDecoderLayer>())),
@@ -263,8 +250,6 @@ class MistralForSentenceEmbeddingImpl : public Module {
     return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   MistralConfig config;
   nn::Embedding embed_tokens;
   ModuleListOf<MistralDecoderLayer> layers;
@@ -286,7 +271,8 @@ TORCH_MODULE(MistralForSentenceEmbedding);
 class MistralForCausalLMImpl : public Module {
  public:
   explicit MistralForCausalLMImpl(const MistralConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", MistralModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -303,8 +289,6 @@ class MistralForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   MistralConfig config;
   MistralModel model;
   nn::Linear lm_head;
@@ -315,7 +299,8 @@ TORCH_MODULE(MistralForCausalLM);
 class MistralForSequenceClassificationImpl : public Module {
  public:
   explicit MistralForSequenceClassificationImpl(const MistralConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", MistralModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -336,8 +321,6 @@ class MistralForSequenceClassificationImpl : public Module {
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   MistralConfig config;
   MistralModel model;
   nn::Linear score;
@@ -348,7 +331,8 @@ TORCH_MODULE(MistralForSequenceClassification);
 class MistralForTokenClassificationImpl : public Module {
  public:
   explicit MistralForTokenClassificationImpl(const MistralConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", MistralModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
@@ -367,8 +351,6 @@ class MistralForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   MistralConfig config;
   MistralModel model;
@@ -405,9 +387,12 @@ inline const Plan mistral_model_plan = {
     .partial_in_sequence = {"layers.*.input_layernorm.weight", "layers.*.post_attention_layernorm.weight"},
 };
 
+// The parallel plan of MistralForSentenceEmbedding.
+inline const Plan mistral_for_sentence_embedding_plan = mistral_model_plan.with({.full_loss = true});
+
 inline const bool mistral_for_sentence_embedding_registered =
     register_entry<MistralForSentenceEmbedding, MistralConfig>("mistral", "MistralModel", "sentence-embedding",
-                                                               "mistral", mistral_model_plan);
+                                                               "mistral", mistral_for_sentence_embedding_plan);
 
 // The parallel plan of MistralForCausalLM.
 inline const Plan mistral_for_causal_lm_plan = mistral_model_plan.under("model").with({
@@ -420,8 +405,10 @@ inline const bool mistral_for_causal_lm_registered = register_entry<MistralForCa
     "mistral", "MistralForCausalLM", "causal-lm", "mistral", mistral_for_causal_lm_plan);
 
 // The parallel plan of MistralForSequenceClassification.
-inline const Plan mistral_for_sequence_classification_plan =
-    mistral_model_plan.under("model").with({.last = {"score"}});
+inline const Plan mistral_for_sequence_classification_plan = mistral_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool mistral_for_sequence_classification_registered =
     register_entry<MistralForSequenceClassification, MistralConfig>("mistral", "MistralForSequenceClassification",

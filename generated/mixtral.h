@@ -112,11 +112,11 @@ TORCH_MODULE(MixtralRMSNorm);
 class MixtralAttentionImpl : public Module {
  public:
   explicit MixtralAttentionImpl(const MixtralConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, /*bias=*/false))),
         k_proj(register_module("k_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/false))),
         v_proj(register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/false))),
@@ -126,19 +126,12 @@ class MixtralAttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -147,13 +140,10 @@ class MixtralAttentionImpl : public Module {
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -166,12 +156,12 @@ TORCH_MODULE(MixtralAttention);
 class MixtralExpertsImpl : public Module {
  public:
   MixtralExpertsImpl(const MixtralConfig& config, int64_t num_experts, int64_t intermediate_size)
-      : intermediate_size(intermediate_size),
+      : Module(config.initializer_range),
+        intermediate_size(intermediate_size),
         gate_up_proj(
             register_parameter("gate_up_proj", torch::empty({num_experts, 2 * intermediate_size, config.hidden_size}))),
         down_proj(register_parameter("down_proj", torch::empty({num_experts, config.hidden_size, intermediate_size}))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
   /// `weights` [rows, k].
@@ -181,15 +171,14 @@ class MixtralExpertsImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::normal_(gate_up_proj, 0.0, initializer_range);
-    init::normal_(down_proj, 0.0, initializer_range);
+    init::normal_(gate_up_proj, 0.0, initial_std());
+    init::normal_(down_proj, 0.0, initial_std());
   }
 
   int64_t intermediate_size;
   Tensor gate_up_proj;  // [experts, 2 * intermediate, hidden]
   Tensor down_proj;     // [experts, hidden, intermediate]
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(MixtralExperts);
 
@@ -197,9 +186,9 @@ TORCH_MODULE(MixtralExperts);
 class MixtralTopKRouterImpl : public Module {
  public:
   MixtralTopKRouterImpl(const MixtralConfig& config, int64_t num_experts)
-      : weight(register_parameter("weight", torch::empty({num_experts, config.hidden_size}))),
-        top_k(config.num_experts_per_tok),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        weight(register_parameter("weight", torch::empty({num_experts, config.hidden_size}))),
+        top_k(config.num_experts_per_tok) {}
 
   /// Indices and weights of the experts of each row of `hidden_states` [rows, hidden]: [rows, k].
   std::pair<Tensor, Tensor> forward(const Tensor& hidden_states) {
@@ -209,11 +198,10 @@ class MixtralTopKRouterImpl : public Module {
     return {chosen, balance_experts(top / top.sum(-1, /*keepdim=*/true), logits, probabilities, chosen)};
   }
 
-  void reset_parameters() override { init::normal_(weight, 0.0, initializer_range); }
+  void reset_parameters() override { init::normal_(weight, 0.0, initial_std()); }
 
   Tensor weight;  // [experts, hidden]
   int64_t top_k;
-  double initializer_range;
 };
 TORCH_MODULE(MixtralTopKRouter);
 
@@ -221,7 +209,8 @@ TORCH_MODULE(MixtralTopKRouter);
 class MixtralSparseMoeBlockImpl : public Module {
  public:
   explicit MixtralSparseMoeBlockImpl(const MixtralConfig& config)
-      : gate(register_module("gate", MixtralTopKRouter(config, config.num_local_experts))),
+      : Module(config.initializer_range),
+        gate(register_module("gate", MixtralTopKRouter(config, config.num_local_experts))),
         experts(
             register_module("experts", MixtralExperts(config, config.num_local_experts, config.intermediate_size))) {}
 
@@ -267,7 +256,8 @@ TORCH_MODULE(MixtralDecoderLayer);
 class MixtralModelImpl : public Module {
  public:
   explicit MixtralModelImpl(const MixtralConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<MixtralDecoderLayer>())),
@@ -296,8 +286,6 @@ class MixtralModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   MixtralConfig config;
   nn::Embedding embed_tokens;
   ModuleListOf<MixtralDecoderLayer> layers;
@@ -309,7 +297,8 @@ TORCH_MODULE(MixtralModel);
 class MixtralForCausalLMImpl : public Module {
  public:
   explicit MixtralForCausalLMImpl(const MixtralConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", MixtralModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -326,8 +315,6 @@ class MixtralForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   MixtralConfig config;
   MixtralModel model;
   nn::Linear lm_head;
@@ -338,7 +325,8 @@ TORCH_MODULE(MixtralForCausalLM);
 class MixtralForSequenceClassificationImpl : public Module {
  public:
   explicit MixtralForSequenceClassificationImpl(const MixtralConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", MixtralModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -359,8 +347,6 @@ class MixtralForSequenceClassificationImpl : public Module {
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   MixtralConfig config;
   MixtralModel model;
   nn::Linear score;
@@ -371,7 +357,8 @@ TORCH_MODULE(MixtralForSequenceClassification);
 class MixtralForTokenClassificationImpl : public Module {
  public:
   explicit MixtralForTokenClassificationImpl(const MixtralConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", MixtralModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
@@ -390,8 +377,6 @@ class MixtralForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   MixtralConfig config;
   MixtralModel model;
@@ -444,8 +429,10 @@ inline const bool mixtral_for_causal_lm_registered = register_entry<MixtralForCa
     "mixtral", "MixtralForCausalLM", "causal-lm", "mixtral", mixtral_for_causal_lm_plan);
 
 // The parallel plan of MixtralForSequenceClassification.
-inline const Plan mixtral_for_sequence_classification_plan =
-    mixtral_model_plan.under("model").with({.last = {"score"}});
+inline const Plan mixtral_for_sequence_classification_plan = mixtral_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool mixtral_for_sequence_classification_registered =
     register_entry<MixtralForSequenceClassification, MixtralConfig>("mixtral", "MixtralForSequenceClassification",

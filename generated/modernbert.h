@@ -280,7 +280,8 @@ TORCH_MODULE(ModernBertPredictionHead);
 class ModernBertForSequenceClassificationImpl : public Module {
  public:
   explicit ModernBertForSequenceClassificationImpl(const ModernBertConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", ModernBertModel(config))),
         drop(register_module("drop", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
@@ -288,7 +289,7 @@ class ModernBertForSequenceClassificationImpl : public Module {
 
   /// Input of the classifier.
   Tensor features(const Tensor& hidden_states, const Batch& batch) {
-    return drop(head(config.classifier_pooling == "cls" ? hidden_states.select(1, 0)
+    return drop(head(config.classifier_pooling == "cls" ? first_tokens(hidden_states)
                                                         : mean_pooling(hidden_states, batch.attention_mask)));
   }
 
@@ -320,7 +321,8 @@ TORCH_MODULE(ModernBertForSequenceClassification);
 class ModernBertForTokenClassificationImpl : public Module {
  public:
   explicit ModernBertForTokenClassificationImpl(const ModernBertConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", ModernBertModel(config))),
         drop(register_module("drop", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
@@ -462,8 +464,10 @@ inline const Plan modernbert_model_plan = {
 };
 
 // The parallel plan of ModernBertForSequenceClassification.
-inline const Plan modernbert_for_sequence_classification_plan =
-    modernbert_model_plan.under("model").with({.last = {"classifier", "head"}});
+inline const Plan modernbert_for_sequence_classification_plan = modernbert_model_plan.under("model").with({
+    .last = {"classifier", "head"},
+    .full_loss = true,
+});
 
 inline const bool modernbert_for_sequence_classification_registered =
     register_entry<ModernBertForSequenceClassification, ModernBertConfig>(
@@ -479,9 +483,12 @@ inline const bool modernbert_for_token_classification_registered =
                                                                        "token-classification", "modernbert",
                                                                        modernbert_for_token_classification_plan);
 
+// The parallel plan of ModernBertForSentenceEmbedding.
+inline const Plan modernbert_for_sentence_embedding_plan = modernbert_model_plan.with({.full_loss = true});
+
 inline const bool modernbert_for_sentence_embedding_registered =
     register_entry<ModernBertForSentenceEmbedding, ModernBertConfig>(
-        "modernbert", "ModernBertModel", "sentence-embedding", "modernbert", modernbert_model_plan);
+        "modernbert", "ModernBertModel", "sentence-embedding", "modernbert", modernbert_for_sentence_embedding_plan);
 
 // The parallel plan of ModernBertForMaskedLM.
 inline const Plan modernbert_for_masked_lm_plan = modernbert_model_plan.under("model").with({

@@ -64,33 +64,28 @@ struct MPNetConfig {
 class MPNetEmbeddingsImpl : public Module {
  public:
   explicit MPNetEmbeddingsImpl(const MPNetConfig& config)
-      : word_embeddings(
+      : Module(config.initializer_range),
+        word_embeddings(
             register_module("word_embeddings", embedding(config.vocab_size, config.hidden_size, /*padding_idx=*/1))),
         position_embeddings(register_module(
             "position_embeddings", embedding(config.max_position_embeddings, config.hidden_size, /*padding_idx=*/1))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
         dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range),
         padding_idx(1) {}
 
   /// The row of position_embeddings for each token: [batch or 1, seq].
   Tensor positions(const Batch& batch) {
-    if (batch.position_ids.defined()) return batch.position_ids;
-    const Tensor mask = batch.input_ids.ne(padding_idx).to(at::kLong);
-    return mask.cumsum(1) * mask + padding_idx;
+    return batch.position_ids.defined() ? batch.position_ids : counted_position_ids(batch.input_ids, padding_idx);
   }
 
   Tensor forward(const Batch& batch) {
     return dropout(LayerNorm(tp::embedding(word_embeddings, batch.input_ids) + position_embeddings(positions(batch))));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Embedding word_embeddings;
   nn::Embedding position_embeddings;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
   int64_t padding_idx;  // padding id of tokens and of their positions
 };
 TORCH_MODULE(MPNetEmbeddings);
@@ -98,10 +93,10 @@ TORCH_MODULE(MPNetEmbeddings);
 class MPNetSelfAttentionImpl : public Module {
  public:
   explicit MPNetSelfAttentionImpl(const MPNetConfig& config)
-      : num_attention_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_attention_heads(config.num_attention_heads),
         attention_head_size(config.hidden_size / config.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(attention_head_size))),
-        initializer_range(config.initializer_range),
         q(register_module("q", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         k(register_module("k", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         v(register_module("v", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
@@ -120,12 +115,9 @@ class MPNetSelfAttentionImpl : public Module {
     return tp::exit(o, tp::attention(query_layer, key_layer, by_head(v(hidden_states_tp)), biases, scaling, dropout));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_attention_heads;
   int64_t attention_head_size;
   double scaling;
-  double initializer_range;
   nn::Linear q;
   nn::Linear k;
   nn::Linear v;
@@ -154,17 +146,14 @@ TORCH_MODULE(MPNetAttention);
 class MPNetIntermediateImpl : public Module {
  public:
   explicit MPNetIntermediateImpl(const MPNetConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& hidden_states) { return activation(hidden_act, dense(tp::enter(hidden_states))); }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(MPNetIntermediate);
 
@@ -172,21 +161,18 @@ TORCH_MODULE(MPNetIntermediate);
 class MPNetOutputImpl : public Module {
  public:
   explicit MPNetOutputImpl(const MPNetConfig& config)
-      : dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range) {}
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
     return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
 };
 TORCH_MODULE(MPNetOutput);
 
@@ -216,19 +202,16 @@ TORCH_MODULE(MPNetLayer);
 class MPNetEncoderImpl : public Module {
  public:
   explicit MPNetEncoderImpl(const MPNetConfig& config)
-      : layer(register_module("layer", ModuleListOf<MPNetLayer>())),
+      : Module(config.initializer_range),
+        layer(register_module("layer", ModuleListOf<MPNetLayer>())),
         relative_attention_bias(register_module(
             "relative_attention_bias",
-            embedding(config.relative_attention_num_buckets, config.num_attention_heads, std::nullopt))),
-        initializer_range(config.initializer_range) {
+            embedding(config.relative_attention_num_buckets, config.num_attention_heads, std::nullopt))) {
     for (int64_t i = 0; i < config.num_hidden_layers; ++i) layer->push_back(MPNetLayer(config));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   ModuleListOf<MPNetLayer> layer;
   nn::Embedding relative_attention_bias;
-  double initializer_range;
 };
 TORCH_MODULE(MPNetEncoder);
 
@@ -236,15 +219,12 @@ TORCH_MODULE(MPNetEncoder);
 class MPNetPoolerImpl : public Module {
  public:
   explicit MPNetPoolerImpl(const MPNetConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& hidden_states) { return dense(hidden_states.select(1, 0)).tanh(); }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+  Tensor forward(const Tensor& hidden_states) { return dense(first_tokens(hidden_states)).tanh(); }
 
   nn::Linear dense;
-  double initializer_range;
 };
 TORCH_MODULE(MPNetPooler);
 
@@ -252,20 +232,17 @@ TORCH_MODULE(MPNetPooler);
 class MPNetClassificationHeadImpl : public Module {
  public:
   explicit MPNetClassificationHeadImpl(const MPNetConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        initializer_range(config.initializer_range),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         out_proj(register_module("out_proj", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    const Tensor first = dropout(hidden_states.select(1, 0));
+    const Tensor first = dropout(first_tokens(hidden_states));
     return out_proj(dropout(dense(first).tanh()));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
-  double initializer_range;
   nn::Dropout dropout;
   nn::Linear out_proj;
 };
@@ -285,7 +262,8 @@ inline Tensor relative_position_bucket(const Tensor& distance) {
 class MPNetModelImpl : public Module {
  public:
   MPNetModelImpl(const MPNetConfig& config, bool add_pooling_layer)
-      : embeddings(register_module("embeddings", MPNetEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", MPNetEmbeddings(config))),
         encoder(register_module("encoder", MPNetEncoder(config))) {
     if (add_pooling_layer) pooler = register_module("pooler", MPNetPooler(config));
   }
@@ -317,7 +295,8 @@ TORCH_MODULE(MPNetModel);
 class MPNetForSentenceEmbeddingImpl : public Module {
  public:
   explicit MPNetForSentenceEmbeddingImpl(const MPNetConfig& config)
-      : embeddings(register_module("embeddings", MPNetEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", MPNetEmbeddings(config))),
         encoder(register_module("encoder", MPNetEncoder(config))) {
     pooler = register_module("pooler", MPNetPooler(config));
   }
@@ -358,7 +337,8 @@ TORCH_MODULE(MPNetForSentenceEmbedding);
 class MPNetForSentencePairClassificationImpl : public Module {
  public:
   explicit MPNetForSentencePairClassificationImpl(const MPNetConfig& config)
-      : embeddings(register_module("embeddings", MPNetEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", MPNetEmbeddings(config))),
         encoder(register_module("encoder", MPNetEncoder(config))),
         config(config),
         classifier(register_module("classifier", linear(3 * config.hidden_size, config.num_labels, /*bias=*/true))) {
@@ -384,8 +364,6 @@ class MPNetForSentencePairClassificationImpl : public Module {
     const Tensor visible = visible_keys(bidirectional_mask(batch), ids.size(1), ids.device());
     return bias.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity()).contiguous();
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   MPNetEmbeddings embeddings;
   MPNetEncoder encoder;
@@ -440,7 +418,8 @@ TORCH_MODULE(MPNetLMHead);
 class MPNetForMaskedLMImpl : public Module {
  public:
   explicit MPNetForMaskedLMImpl(const MPNetConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         mpnet(register_module("mpnet", MPNetModel(config, /*add_pooling_layer=*/false))),
         lm_head(register_module("lm_head", MPNetLMHead(config))) {
     if (config.tie_word_embeddings)
@@ -465,7 +444,8 @@ TORCH_MODULE(MPNetForMaskedLM);
 class MPNetForSequenceClassificationImpl : public Module {
  public:
   explicit MPNetForSequenceClassificationImpl(const MPNetConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         mpnet(register_module("mpnet", MPNetModel(config, /*add_pooling_layer=*/false))),
         classifier(register_module("classifier", MPNetClassificationHead(config))) {}
 
@@ -482,8 +462,6 @@ class MPNetForSequenceClassificationImpl : public Module {
     return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   MPNetConfig config;
   MPNetModel mpnet;
   MPNetClassificationHead classifier;
@@ -494,7 +472,8 @@ TORCH_MODULE(MPNetForSequenceClassification);
 class MPNetForTokenClassificationImpl : public Module {
  public:
   explicit MPNetForTokenClassificationImpl(const MPNetConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         mpnet(register_module("mpnet", MPNetModel(config, /*add_pooling_layer=*/false))),
         dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
@@ -511,8 +490,6 @@ class MPNetForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   MPNetConfig config;
   MPNetModel mpnet;
@@ -555,11 +532,17 @@ inline const Plan mpnet_model_plan = {
                             "encoder.layer.*.output.LayerNorm.weight", "encoder.layer.*.output.LayerNorm.bias"},
 };
 
+// The parallel plan of MPNetForSentenceEmbedding.
+inline const Plan mpnet_for_sentence_embedding_plan = mpnet_model_plan.with({.full_loss = true});
+
 inline const bool mpnet_for_sentence_embedding_registered = register_entry<MPNetForSentenceEmbedding, MPNetConfig>(
-    "mpnet", "MPNetModel", "sentence-embedding", "mpnet", mpnet_model_plan);
+    "mpnet", "MPNetModel", "sentence-embedding", "mpnet", mpnet_for_sentence_embedding_plan);
 
 // The parallel plan of MPNetForSentencePairClassification.
-inline const Plan mpnet_for_sentence_pair_classification_plan = mpnet_model_plan.with({.last = {"classifier"}});
+inline const Plan mpnet_for_sentence_pair_classification_plan = mpnet_model_plan.with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool mpnet_for_sentence_pair_classification_registered =
     register_entry<MPNetForSentencePairClassification, MPNetConfig>("mpnet", "MPNetForSentencePairClassification",
@@ -586,8 +569,10 @@ inline const bool mpnet_for_masked_lm_registered = register_entry<MPNetForMasked
     "mpnet", "MPNetForMaskedLM", "masked-lm", "mpnet", mpnet_for_masked_lm_plan);
 
 // The parallel plan of MPNetForSequenceClassification.
-inline const Plan mpnet_for_sequence_classification_plan =
-    mpnet_model_plan.under("mpnet").with({.last = {"classifier"}});
+inline const Plan mpnet_for_sequence_classification_plan = mpnet_model_plan.under("mpnet").with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool mpnet_for_sequence_classification_registered =
     register_entry<MPNetForSequenceClassification, MPNetConfig>("mpnet", "MPNetForSequenceClassification",

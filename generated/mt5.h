@@ -659,22 +659,19 @@ TORCH_MODULE(MT5EncoderModel);
 class MT5ClassificationHeadImpl : public Module {
  public:
   explicit MT5ClassificationHeadImpl(const MT5Config& config)
-      : dense(register_module("dense", linear(config.d_model, config.d_model, /*bias=*/true))),
+      : Module(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))),
+        dense(register_module("dense", linear(config.d_model, config.d_model, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout))),
-        out_proj(register_module("out_proj", linear(config.d_model, config.num_labels, /*bias=*/true))),
-        std(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))) {}
+        out_proj(register_module("out_proj", linear(config.d_model, config.num_labels, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const Tensor features = dense(dropout(hidden_states)).tanh();
     return out_proj(dropout(features));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, std); }
-
   nn::Linear dense;
   nn::Dropout dropout;
   nn::Linear out_proj;
-  double std;
 };
 TORCH_MODULE(MT5ClassificationHead);
 
@@ -711,7 +708,7 @@ TORCH_MODULE(MT5ForSequenceClassification);
 class MT5ForTokenClassificationImpl : public Module {
  public:
   explicit MT5ForTokenClassificationImpl(const MT5Config& config)
-      : factor(config.initializer_factor),
+      : Module(config.initializer_factor),
         transformer(register_module("transformer", MT5EncoderModel(config))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout))),
         classifier(register_module("classifier", linear(config.d_model, config.num_labels, /*bias=*/true))) {}
@@ -724,9 +721,6 @@ class MT5ForTokenClassificationImpl : public Module {
     return cross_entropy_outputs(classifier(dropout(hidden_states)), batch, same_labels);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, factor); }
-
-  double factor;
   MT5EncoderModel transformer;
   nn::Dropout dropout;
   nn::Linear classifier;
@@ -829,12 +823,20 @@ inline const Plan mt5_encoder_model_plan = {
     .partial_in_sequence = {"encoder.block.*.layer.0.layer_norm.weight", "encoder.block.*.layer.1.layer_norm.weight"},
 };
 
+// The parallel plan of MT5ForSentenceEmbedding.
+inline const Plan mt5_for_sentence_embedding_plan = mt5_encoder_model_plan.with({.full_loss = true});
+
 inline const bool mt5_for_sentence_embedding_registered = register_entry<MT5ForSentenceEmbedding, MT5Config>(
-    "mt5", "MT5EncoderModel", "sentence-embedding", "mt5", mt5_encoder_model_plan);
+    "mt5", "MT5EncoderModel", "sentence-embedding", "mt5", mt5_for_sentence_embedding_plan);
 
 // The parallel plan of MT5ForSequenceClassification.
 inline const Plan mt5_for_sequence_classification_plan =
-    mt5_model_plan.under("transformer").with({.last = {"classification_head"}});
+    mt5_model_plan.under("transformer")
+        .with({
+            .last = {"classification_head"},
+            .context_error = "argmax over a dimension that is split by the positions of the sequence: each rank sees "
+                             "only its positions",
+        });
 
 inline const bool mt5_for_sequence_classification_registered = register_entry<MT5ForSequenceClassification, MT5Config>(
     "mt5", "MT5ForSequenceClassification", "sequence-classification", "mt5", mt5_for_sequence_classification_plan);

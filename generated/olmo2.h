@@ -102,24 +102,21 @@ TORCH_MODULE(Olmo2HeadsRMSNorm);
 class Olmo2MLPImpl : public Module {
  public:
   explicit Olmo2MLPImpl(const Olmo2Config& config)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
+      : Module(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
     return tp::exit(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear gate_proj;
   nn::Linear up_proj;
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(Olmo2MLP);
 
@@ -127,11 +124,11 @@ TORCH_MODULE(Olmo2MLP);
 class Olmo2AttentionImpl : public Module {
  public:
   explicit Olmo2AttentionImpl(const Olmo2Config& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))),
         k_proj(register_module("k_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
@@ -145,19 +142,13 @@ class Olmo2AttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_norm(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key =
+        k_norm(k_proj(hidden_states_tp)).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return q_norm(query); }
-  Tensor prepare_key(const Tensor& key) { return k_norm(key); }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -166,13 +157,10 @@ class Olmo2AttentionImpl : public Module {
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -215,7 +203,8 @@ TORCH_MODULE(Olmo2DecoderLayer);
 class Olmo2ModelImpl : public Module {
  public:
   explicit Olmo2ModelImpl(const Olmo2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<Olmo2DecoderLayer>())),
@@ -244,8 +233,6 @@ class Olmo2ModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Olmo2Config config;
   nn::Embedding embed_tokens;
   ModuleListOf<Olmo2DecoderLayer> layers;
@@ -257,7 +244,8 @@ TORCH_MODULE(Olmo2Model);
 class Olmo2ForCausalLMImpl : public Module {
  public:
   explicit Olmo2ForCausalLMImpl(const Olmo2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Olmo2Model(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -274,8 +262,6 @@ class Olmo2ForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Olmo2Config config;
   Olmo2Model model;
   nn::Linear lm_head;
@@ -286,7 +272,8 @@ TORCH_MODULE(Olmo2ForCausalLM);
 class Olmo2ForSequenceClassificationImpl : public Module {
  public:
   explicit Olmo2ForSequenceClassificationImpl(const Olmo2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Olmo2Model(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -306,8 +293,6 @@ class Olmo2ForSequenceClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   Olmo2Config config;
   Olmo2Model model;
@@ -360,7 +345,10 @@ inline const bool olmo2_for_causal_lm_registered = register_entry<Olmo2ForCausal
     "olmo2", "Olmo2ForCausalLM", "causal-lm", "olmo2", olmo2_for_causal_lm_plan);
 
 // The parallel plan of Olmo2ForSequenceClassification.
-inline const Plan olmo2_for_sequence_classification_plan = olmo2_model_plan.under("model").with({.last = {"score"}});
+inline const Plan olmo2_for_sequence_classification_plan = olmo2_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool olmo2_for_sequence_classification_registered =
     register_entry<Olmo2ForSequenceClassification, Olmo2Config>("olmo2", "Olmo2ForSequenceClassification",

@@ -76,11 +76,11 @@ struct PhiConfig {
 class PhiAttentionImpl : public Module {
  public:
   explicit PhiAttentionImpl(const PhiConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, /*bias=*/true))),
         k_proj(register_module("k_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true))),
         v_proj(register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true))),
@@ -95,19 +95,12 @@ class PhiAttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::partial(dense, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -119,13 +112,10 @@ class PhiAttentionImpl : public Module {
                          attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -140,21 +130,18 @@ TORCH_MODULE(PhiAttention);
 class PhiMLPImpl : public Module {
  public:
   explicit PhiMLPImpl(const PhiConfig& config)
-      : fc1(register_module("fc1", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
+      : Module(config.initializer_range),
+        fc1(register_module("fc1", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
         fc2(register_module("fc2", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& hidden_states) {
     return tp::partial(fc2, activation(hidden_act, fc1(tp::enter(hidden_states))));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear fc1;
   nn::Linear fc2;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(PhiMLP);
 
@@ -188,7 +175,8 @@ TORCH_MODULE(PhiDecoderLayer);
 class PhiModelImpl : public Module {
  public:
   explicit PhiModelImpl(const PhiConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<PhiDecoderLayer>())),
@@ -218,8 +206,6 @@ class PhiModelImpl : public Module {
     return final_layernorm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   PhiConfig config;
   nn::Embedding embed_tokens;
   ModuleListOf<PhiDecoderLayer> layers;
@@ -232,7 +218,8 @@ TORCH_MODULE(PhiModel);
 class PhiForCausalLMImpl : public Module {
  public:
   explicit PhiForCausalLMImpl(const PhiConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", PhiModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/true))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -249,8 +236,6 @@ class PhiForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   PhiConfig config;
   PhiModel model;
   nn::Linear lm_head;
@@ -261,7 +246,8 @@ TORCH_MODULE(PhiForCausalLM);
 class PhiForSequenceClassificationImpl : public Module {
  public:
   explicit PhiForSequenceClassificationImpl(const PhiConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", PhiModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -282,8 +268,6 @@ class PhiForSequenceClassificationImpl : public Module {
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   PhiConfig config;
   PhiModel model;
   nn::Linear score;
@@ -294,7 +278,8 @@ TORCH_MODULE(PhiForSequenceClassification);
 class PhiForTokenClassificationImpl : public Module {
  public:
   explicit PhiForTokenClassificationImpl(const PhiConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", PhiModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
@@ -311,8 +296,6 @@ class PhiForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   PhiConfig config;
   PhiModel model;
@@ -367,7 +350,10 @@ inline const bool phi_for_causal_lm_registered =
     register_entry<PhiForCausalLM, PhiConfig>("phi", "PhiForCausalLM", "causal-lm", "phi", phi_for_causal_lm_plan);
 
 // The parallel plan of PhiForSequenceClassification.
-inline const Plan phi_for_sequence_classification_plan = phi_model_plan.under("model").with({.last = {"score"}});
+inline const Plan phi_for_sequence_classification_plan = phi_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool phi_for_sequence_classification_registered = register_entry<PhiForSequenceClassification, PhiConfig>(
     "phi", "PhiForSequenceClassification", "sequence-classification", "phi", phi_for_sequence_classification_plan);

@@ -96,9 +96,9 @@ TORCH_MODULE(Phi3RMSNorm);
 class Phi3MLPImpl : public Module {
  public:
   explicit Phi3MLPImpl(const Phi3Config& config)
-      : down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))),
+      : Module(config.initializer_range),
+        down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))),
         hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range),
         intermediate_size(config.intermediate_size),
         gate_up_proj(
             register_module("gate_up_proj", linear(config.hidden_size, 2 * intermediate_size, /*bias=*/false))) {}
@@ -108,11 +108,8 @@ class Phi3MLPImpl : public Module {
     return tp::exit(down_proj, gated_activation(hidden_act, gate_up[0], gate_up[1]));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
   int64_t intermediate_size;
   nn::Linear gate_up_proj;
 };
@@ -122,11 +119,11 @@ TORCH_MODULE(Phi3MLP);
 class Phi3AttentionImpl : public Module {
  public:
   explicit Phi3AttentionImpl(const Phi3Config& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/false))),
         attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))),
         qkv_proj(register_module(
@@ -146,10 +143,6 @@ class Phi3AttentionImpl : public Module {
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
 
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
-
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const AttentionMask& mask) {
@@ -157,13 +150,10 @@ class Phi3AttentionImpl : public Module {
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear o_proj;
   nn::Dropout attention_dropout;
   nn::Linear qkv_proj;
@@ -205,7 +195,8 @@ TORCH_MODULE(Phi3DecoderLayer);
 class Phi3ModelImpl : public Module {
  public:
   explicit Phi3ModelImpl(const Phi3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<Phi3DecoderLayer>())),
@@ -234,8 +225,6 @@ class Phi3ModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Phi3Config config;
   nn::Embedding embed_tokens;
   ModuleListOf<Phi3DecoderLayer> layers;
@@ -247,7 +236,8 @@ TORCH_MODULE(Phi3Model);
 class Phi3ForCausalLMImpl : public Module {
  public:
   explicit Phi3ForCausalLMImpl(const Phi3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Phi3Model(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -264,8 +254,6 @@ class Phi3ForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Phi3Config config;
   Phi3Model model;
   nn::Linear lm_head;
@@ -276,7 +264,8 @@ TORCH_MODULE(Phi3ForCausalLM);
 class Phi3ForSequenceClassificationImpl : public Module {
  public:
   explicit Phi3ForSequenceClassificationImpl(const Phi3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Phi3Model(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -297,8 +286,6 @@ class Phi3ForSequenceClassificationImpl : public Module {
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Phi3Config config;
   Phi3Model model;
   nn::Linear score;
@@ -309,7 +296,8 @@ TORCH_MODULE(Phi3ForSequenceClassification);
 class Phi3ForTokenClassificationImpl : public Module {
  public:
   explicit Phi3ForTokenClassificationImpl(const Phi3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Phi3Model(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
@@ -328,8 +316,6 @@ class Phi3ForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   Phi3Config config;
   Phi3Model model;
@@ -376,7 +362,10 @@ inline const bool phi3_for_causal_lm_registered = register_entry<Phi3ForCausalLM
     "phi3", "Phi3ForCausalLM", "causal-lm", "phi3", phi3_for_causal_lm_plan);
 
 // The parallel plan of Phi3ForSequenceClassification.
-inline const Plan phi3_for_sequence_classification_plan = phi3_model_plan.under("model").with({.last = {"score"}});
+inline const Plan phi3_for_sequence_classification_plan = phi3_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool phi3_for_sequence_classification_registered =
     register_entry<Phi3ForSequenceClassification, Phi3Config>("phi3", "Phi3ForSequenceClassification",

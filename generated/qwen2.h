@@ -100,24 +100,21 @@ TORCH_MODULE(Qwen2RMSNorm);
 class Qwen2MLPImpl : public Module {
  public:
   explicit Qwen2MLPImpl(const Qwen2Config& config)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
+      : Module(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
     return tp::exit(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear gate_proj;
   nn::Linear up_proj;
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(Qwen2MLP);
 
@@ -125,11 +122,11 @@ TORCH_MODULE(Qwen2MLP);
 class Qwen2AttentionImpl : public Module {
  public:
   explicit Qwen2AttentionImpl(const Qwen2Config& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, /*bias=*/true))),
         k_proj(register_module("k_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true))),
         v_proj(register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true))),
@@ -139,19 +136,12 @@ class Qwen2AttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -160,13 +150,10 @@ class Qwen2AttentionImpl : public Module {
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -207,7 +194,8 @@ TORCH_MODULE(Qwen2DecoderLayer);
 class Qwen2ModelImpl : public Module {
  public:
   explicit Qwen2ModelImpl(const Qwen2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<Qwen2DecoderLayer>())),
@@ -238,8 +226,6 @@ class Qwen2ModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Qwen2Config config;
   nn::Embedding embed_tokens;
   ModuleListOf<Qwen2DecoderLayer> layers;
@@ -251,7 +237,8 @@ TORCH_MODULE(Qwen2Model);
 class Qwen2ForSentenceEmbeddingImpl : public Module {
  public:
   explicit Qwen2ForSentenceEmbeddingImpl(const Qwen2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<Qwen2DecoderLayer>())),
@@ -279,8 +266,6 @@ class Qwen2ForSentenceEmbeddingImpl : public Module {
     return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Qwen2Config config;
   nn::Embedding embed_tokens;
   ModuleListOf<Qwen2DecoderLayer> layers;
@@ -304,7 +289,8 @@ TORCH_MODULE(Qwen2ForSentenceEmbedding);
 class Qwen2ForCausalLMImpl : public Module {
  public:
   explicit Qwen2ForCausalLMImpl(const Qwen2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Qwen2Model(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -321,8 +307,6 @@ class Qwen2ForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Qwen2Config config;
   Qwen2Model model;
   nn::Linear lm_head;
@@ -333,7 +317,8 @@ TORCH_MODULE(Qwen2ForCausalLM);
 class Qwen2ForSequenceClassificationImpl : public Module {
  public:
   explicit Qwen2ForSequenceClassificationImpl(const Qwen2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Qwen2Model(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -354,8 +339,6 @@ class Qwen2ForSequenceClassificationImpl : public Module {
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Qwen2Config config;
   Qwen2Model model;
   nn::Linear score;
@@ -366,7 +349,8 @@ TORCH_MODULE(Qwen2ForSequenceClassification);
 class Qwen2ForTokenClassificationImpl : public Module {
  public:
   explicit Qwen2ForTokenClassificationImpl(const Qwen2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Qwen2Model(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
@@ -385,8 +369,6 @@ class Qwen2ForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   Qwen2Config config;
   Qwen2Model model;
@@ -426,8 +408,11 @@ inline const Plan qwen2_model_plan = {
     .partial_in_sequence = {"layers.*.input_layernorm.weight", "layers.*.post_attention_layernorm.weight"},
 };
 
+// The parallel plan of Qwen2ForSentenceEmbedding.
+inline const Plan qwen2_for_sentence_embedding_plan = qwen2_model_plan.with({.full_loss = true});
+
 inline const bool qwen2_for_sentence_embedding_registered = register_entry<Qwen2ForSentenceEmbedding, Qwen2Config>(
-    "qwen2", "Qwen2Model", "sentence-embedding", "qwen2", qwen2_model_plan);
+    "qwen2", "Qwen2Model", "sentence-embedding", "qwen2", qwen2_for_sentence_embedding_plan);
 
 // The parallel plan of Qwen2ForCausalLM.
 inline const Plan qwen2_for_causal_lm_plan = qwen2_model_plan.under("model").with({
@@ -440,7 +425,10 @@ inline const bool qwen2_for_causal_lm_registered = register_entry<Qwen2ForCausal
     "qwen2", "Qwen2ForCausalLM", "causal-lm", "qwen2", qwen2_for_causal_lm_plan);
 
 // The parallel plan of Qwen2ForSequenceClassification.
-inline const Plan qwen2_for_sequence_classification_plan = qwen2_model_plan.under("model").with({.last = {"score"}});
+inline const Plan qwen2_for_sequence_classification_plan = qwen2_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool qwen2_for_sequence_classification_registered =
     register_entry<Qwen2ForSequenceClassification, Qwen2Config>("qwen2", "Qwen2ForSequenceClassification",

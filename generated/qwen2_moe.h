@@ -138,24 +138,21 @@ TORCH_MODULE(Qwen2MoeRMSNorm);
 class Qwen2MoeMLPImpl : public Module {
  public:
   Qwen2MoeMLPImpl(const Qwen2MoeConfig& config, int64_t intermediate_size)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, intermediate_size, /*bias=*/false))),
+      : Module(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, intermediate_size, /*bias=*/false))),
         up_proj(register_module("up_proj", linear(config.hidden_size, intermediate_size, /*bias=*/false))),
         down_proj(register_module("down_proj", linear(intermediate_size, config.hidden_size, /*bias=*/false))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
     return tp::partial(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear gate_proj;
   nn::Linear up_proj;
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(Qwen2MoeMLP);
 
@@ -163,11 +160,11 @@ TORCH_MODULE(Qwen2MoeMLP);
 class Qwen2MoeAttentionImpl : public Module {
  public:
   explicit Qwen2MoeAttentionImpl(const Qwen2MoeConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.qkv_bias))),
         k_proj(register_module("k_proj", linear(config.hidden_size, num_key_value_heads * head_dim, config.qkv_bias))),
         v_proj(register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, config.qkv_bias))),
@@ -177,19 +174,12 @@ class Qwen2MoeAttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -198,13 +188,10 @@ class Qwen2MoeAttentionImpl : public Module {
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -217,12 +204,12 @@ TORCH_MODULE(Qwen2MoeAttention);
 class Qwen2MoeExpertsImpl : public Module {
  public:
   Qwen2MoeExpertsImpl(const Qwen2MoeConfig& config, int64_t num_experts, int64_t intermediate_size)
-      : intermediate_size(intermediate_size),
+      : Module(config.initializer_range),
+        intermediate_size(intermediate_size),
         gate_up_proj(
             register_parameter("gate_up_proj", torch::empty({num_experts, 2 * intermediate_size, config.hidden_size}))),
         down_proj(register_parameter("down_proj", torch::empty({num_experts, config.hidden_size, intermediate_size}))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
   /// `weights` [rows, k].
@@ -231,15 +218,14 @@ class Qwen2MoeExpertsImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::normal_(gate_up_proj, 0.0, initializer_range);
-    init::normal_(down_proj, 0.0, initializer_range);
+    init::normal_(gate_up_proj, 0.0, initial_std());
+    init::normal_(down_proj, 0.0, initial_std());
   }
 
   int64_t intermediate_size;
   Tensor gate_up_proj;  // [experts, 2 * intermediate, hidden]
   Tensor down_proj;     // [experts, hidden, intermediate]
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(Qwen2MoeExperts);
 
@@ -247,9 +233,9 @@ TORCH_MODULE(Qwen2MoeExperts);
 class Qwen2MoeTopKRouterImpl : public Module {
  public:
   Qwen2MoeTopKRouterImpl(const Qwen2MoeConfig& config, int64_t num_experts)
-      : weight(register_parameter("weight", torch::empty({num_experts, config.hidden_size}))),
+      : Module(config.initializer_range),
+        weight(register_parameter("weight", torch::empty({num_experts, config.hidden_size}))),
         top_k(config.num_experts_per_tok),
-        initializer_range(config.initializer_range),
         norm_topk_prob(config.norm_topk_prob) {}
 
   /// Indices and weights of the experts of each row of `hidden_states` [rows, hidden]: [rows, k].
@@ -261,11 +247,10 @@ class Qwen2MoeTopKRouterImpl : public Module {
     return {chosen, balance_experts(top, logits, probabilities, chosen).to(hidden_states.scalar_type())};
   }
 
-  void reset_parameters() override { init::normal_(weight, 0.0, initializer_range); }
+  void reset_parameters() override { init::normal_(weight, 0.0, initial_std()); }
 
   Tensor weight;  // [experts, hidden]
   int64_t top_k;
-  double initializer_range;
   bool norm_topk_prob;
 };
 TORCH_MODULE(Qwen2MoeTopKRouter);
@@ -274,11 +259,11 @@ TORCH_MODULE(Qwen2MoeTopKRouter);
 class Qwen2MoeSparseMoeBlockImpl : public Module {
  public:
   explicit Qwen2MoeSparseMoeBlockImpl(const Qwen2MoeConfig& config)
-      : gate(register_module("gate", Qwen2MoeTopKRouter(config, config.num_experts))),
+      : Module(config.initializer_range),
+        gate(register_module("gate", Qwen2MoeTopKRouter(config, config.num_experts))),
         experts(register_module("experts", Qwen2MoeExperts(config, config.num_experts, config.moe_intermediate_size))),
         shared_expert(register_module("shared_expert", Qwen2MoeMLP(config, config.shared_expert_intermediate_size))),
-        shared_expert_gate(register_module("shared_expert_gate", linear(config.hidden_size, 1, /*bias=*/false))),
-        initializer_range(config.initializer_range) {}
+        shared_expert_gate(register_module("shared_expert_gate", linear(config.hidden_size, 1, /*bias=*/false))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const Tensor shared = shared_expert(hidden_states);
@@ -286,13 +271,10 @@ class Qwen2MoeSparseMoeBlockImpl : public Module {
            tp::enter(shared_expert_gate(hidden_states).sigmoid()) * shared;
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   Qwen2MoeTopKRouter gate;
   Qwen2MoeExperts experts;
   Qwen2MoeMLP shared_expert;
   nn::Linear shared_expert_gate;
-  double initializer_range;
 
  private:
   Tensor inherited_forward(const Tensor& hidden_states) {
@@ -340,7 +322,8 @@ TORCH_MODULE(Qwen2MoeDecoderLayer);
 class Qwen2MoeModelImpl : public Module {
  public:
   explicit Qwen2MoeModelImpl(const Qwen2MoeConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<Qwen2MoeDecoderLayer>())),
@@ -371,8 +354,6 @@ class Qwen2MoeModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Qwen2MoeConfig config;
   nn::Embedding embed_tokens;
   ModuleListOf<Qwen2MoeDecoderLayer> layers;
@@ -384,7 +365,8 @@ TORCH_MODULE(Qwen2MoeModel);
 class Qwen2MoeForCausalLMImpl : public Module {
  public:
   explicit Qwen2MoeForCausalLMImpl(const Qwen2MoeConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Qwen2MoeModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -401,8 +383,6 @@ class Qwen2MoeForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Qwen2MoeConfig config;
   Qwen2MoeModel model;
   nn::Linear lm_head;
@@ -413,7 +393,8 @@ TORCH_MODULE(Qwen2MoeForCausalLM);
 class Qwen2MoeForSequenceClassificationImpl : public Module {
  public:
   explicit Qwen2MoeForSequenceClassificationImpl(const Qwen2MoeConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Qwen2MoeModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -434,8 +415,6 @@ class Qwen2MoeForSequenceClassificationImpl : public Module {
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Qwen2MoeConfig config;
   Qwen2MoeModel model;
   nn::Linear score;
@@ -446,7 +425,8 @@ TORCH_MODULE(Qwen2MoeForSequenceClassification);
 class Qwen2MoeForTokenClassificationImpl : public Module {
  public:
   explicit Qwen2MoeForTokenClassificationImpl(const Qwen2MoeConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Qwen2MoeModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
@@ -465,8 +445,6 @@ class Qwen2MoeForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   Qwen2MoeConfig config;
   Qwen2MoeModel model;
@@ -530,8 +508,10 @@ inline const bool qwen2_moe_for_causal_lm_registered = register_entry<Qwen2MoeFo
     "qwen2_moe", "Qwen2MoeForCausalLM", "causal-lm", "qwen2_moe", qwen2_moe_for_causal_lm_plan);
 
 // The parallel plan of Qwen2MoeForSequenceClassification.
-inline const Plan qwen2_moe_for_sequence_classification_plan =
-    qwen2_moe_model_plan.under("model").with({.last = {"score"}});
+inline const Plan qwen2_moe_for_sequence_classification_plan = qwen2_moe_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool qwen2_moe_for_sequence_classification_registered =
     register_entry<Qwen2MoeForSequenceClassification, Qwen2MoeConfig>("qwen2_moe", "Qwen2MoeForSequenceClassification",

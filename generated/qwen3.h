@@ -104,24 +104,21 @@ TORCH_MODULE(Qwen3RMSNorm);
 class Qwen3MLPImpl : public Module {
  public:
   explicit Qwen3MLPImpl(const Qwen3Config& config)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
+      : Module(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
     return tp::exit(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear gate_proj;
   nn::Linear up_proj;
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(Qwen3MLP);
 
@@ -129,11 +126,11 @@ TORCH_MODULE(Qwen3MLP);
 class Qwen3AttentionImpl : public Module {
  public:
   explicit Qwen3AttentionImpl(const Qwen3Config& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))),
         k_proj(register_module("k_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
@@ -147,19 +144,12 @@ class Qwen3AttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -169,13 +159,10 @@ class Qwen3AttentionImpl : public Module {
                          rotary(k_norm->forward_on_shards(key), cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -218,7 +205,8 @@ TORCH_MODULE(Qwen3DecoderLayer);
 class Qwen3ForSentenceEmbeddingImpl : public Module {
  public:
   explicit Qwen3ForSentenceEmbeddingImpl(const Qwen3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<Qwen3DecoderLayer>())),
@@ -246,8 +234,6 @@ class Qwen3ForSentenceEmbeddingImpl : public Module {
     return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Qwen3Config config;
   nn::Embedding embed_tokens;
   ModuleListOf<Qwen3DecoderLayer> layers;
@@ -271,7 +257,8 @@ TORCH_MODULE(Qwen3ForSentenceEmbedding);
 class Qwen3ModelImpl : public Module {
  public:
   explicit Qwen3ModelImpl(const Qwen3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<Qwen3DecoderLayer>())),
@@ -302,8 +289,6 @@ class Qwen3ModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Qwen3Config config;
   nn::Embedding embed_tokens;
   ModuleListOf<Qwen3DecoderLayer> layers;
@@ -315,7 +300,8 @@ TORCH_MODULE(Qwen3Model);
 class Qwen3ForCausalLMImpl : public Module {
  public:
   explicit Qwen3ForCausalLMImpl(const Qwen3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Qwen3Model(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -332,8 +318,6 @@ class Qwen3ForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Qwen3Config config;
   Qwen3Model model;
   nn::Linear lm_head;
@@ -344,7 +328,8 @@ TORCH_MODULE(Qwen3ForCausalLM);
 class Qwen3ForSequenceClassificationImpl : public Module {
  public:
   explicit Qwen3ForSequenceClassificationImpl(const Qwen3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Qwen3Model(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -365,8 +350,6 @@ class Qwen3ForSequenceClassificationImpl : public Module {
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Qwen3Config config;
   Qwen3Model model;
   nn::Linear score;
@@ -377,7 +360,8 @@ TORCH_MODULE(Qwen3ForSequenceClassification);
 class Qwen3ForTokenClassificationImpl : public Module {
  public:
   explicit Qwen3ForTokenClassificationImpl(const Qwen3Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Qwen3Model(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
@@ -396,8 +380,6 @@ class Qwen3ForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   Qwen3Config config;
   Qwen3Model model;
@@ -438,8 +420,11 @@ inline const Plan qwen3_model_plan = {
                             "layers.*.post_attention_layernorm.weight"},
 };
 
+// The parallel plan of Qwen3ForSentenceEmbedding.
+inline const Plan qwen3_for_sentence_embedding_plan = qwen3_model_plan.with({.full_loss = true});
+
 inline const bool qwen3_for_sentence_embedding_registered = register_entry<Qwen3ForSentenceEmbedding, Qwen3Config>(
-    "qwen3", "Qwen3Model", "sentence-embedding", "qwen3", qwen3_model_plan);
+    "qwen3", "Qwen3Model", "sentence-embedding", "qwen3", qwen3_for_sentence_embedding_plan);
 
 // The parallel plan of Qwen3ForCausalLM.
 inline const Plan qwen3_for_causal_lm_plan = qwen3_model_plan.under("model").with({
@@ -452,7 +437,10 @@ inline const bool qwen3_for_causal_lm_registered = register_entry<Qwen3ForCausal
     "qwen3", "Qwen3ForCausalLM", "causal-lm", "qwen3", qwen3_for_causal_lm_plan);
 
 // The parallel plan of Qwen3ForSequenceClassification.
-inline const Plan qwen3_for_sequence_classification_plan = qwen3_model_plan.under("model").with({.last = {"score"}});
+inline const Plan qwen3_for_sequence_classification_plan = qwen3_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool qwen3_for_sequence_classification_registered =
     register_entry<Qwen3ForSequenceClassification, Qwen3Config>("qwen3", "Qwen3ForSequenceClassification",

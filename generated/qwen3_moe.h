@@ -128,24 +128,21 @@ TORCH_MODULE(Qwen3MoeRMSNorm);
 class Qwen3MoeMLPImpl : public Module {
  public:
   Qwen3MoeMLPImpl(const Qwen3MoeConfig& config, int64_t intermediate_size)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, intermediate_size, /*bias=*/false))),
+      : Module(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, intermediate_size, /*bias=*/false))),
         up_proj(register_module("up_proj", linear(config.hidden_size, intermediate_size, /*bias=*/false))),
         down_proj(register_module("down_proj", linear(intermediate_size, config.hidden_size, /*bias=*/false))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
     return tp::exit(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear gate_proj;
   nn::Linear up_proj;
   nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(Qwen3MoeMLP);
 
@@ -153,11 +150,11 @@ TORCH_MODULE(Qwen3MoeMLP);
 class Qwen3MoeAttentionImpl : public Module {
  public:
   explicit Qwen3MoeAttentionImpl(const Qwen3MoeConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))),
         k_proj(register_module("k_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
@@ -171,19 +168,12 @@ class Qwen3MoeAttentionImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query =
-        prepare_query(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states_tp))
-                     .view({batch, seq, tp::local(num_key_value_heads), head_dim})
-                     .transpose(1, 2);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -193,13 +183,10 @@ class Qwen3MoeAttentionImpl : public Module {
                          rotary(k_norm->forward_on_shards(key), cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_heads;
   int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -214,12 +201,12 @@ TORCH_MODULE(Qwen3MoeAttention);
 class Qwen3MoeExpertsImpl : public Module {
  public:
   Qwen3MoeExpertsImpl(const Qwen3MoeConfig& config, int64_t num_experts, int64_t intermediate_size)
-      : intermediate_size(intermediate_size),
+      : Module(config.initializer_range),
+        intermediate_size(intermediate_size),
         gate_up_proj(
             register_parameter("gate_up_proj", torch::empty({num_experts, 2 * intermediate_size, config.hidden_size}))),
         down_proj(register_parameter("down_proj", torch::empty({num_experts, config.hidden_size, intermediate_size}))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
   /// `weights` [rows, k].
@@ -229,15 +216,14 @@ class Qwen3MoeExpertsImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::normal_(gate_up_proj, 0.0, initializer_range);
-    init::normal_(down_proj, 0.0, initializer_range);
+    init::normal_(gate_up_proj, 0.0, initial_std());
+    init::normal_(down_proj, 0.0, initial_std());
   }
 
   int64_t intermediate_size;
   Tensor gate_up_proj;  // [experts, 2 * intermediate, hidden]
   Tensor down_proj;     // [experts, hidden, intermediate]
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(Qwen3MoeExperts);
 
@@ -245,9 +231,9 @@ TORCH_MODULE(Qwen3MoeExperts);
 class Qwen3MoeTopKRouterImpl : public Module {
  public:
   Qwen3MoeTopKRouterImpl(const Qwen3MoeConfig& config, int64_t num_experts)
-      : weight(register_parameter("weight", torch::empty({num_experts, config.hidden_size}))),
+      : Module(config.initializer_range),
+        weight(register_parameter("weight", torch::empty({num_experts, config.hidden_size}))),
         top_k(config.num_experts_per_tok),
-        initializer_range(config.initializer_range),
         norm_topk_prob(config.norm_topk_prob) {}
 
   /// Indices and weights of the experts of each row of `hidden_states` [rows, hidden]: [rows, k].
@@ -259,11 +245,10 @@ class Qwen3MoeTopKRouterImpl : public Module {
     return {chosen, balance_experts(top, logits, probabilities, chosen).to(hidden_states.scalar_type())};
   }
 
-  void reset_parameters() override { init::normal_(weight, 0.0, initializer_range); }
+  void reset_parameters() override { init::normal_(weight, 0.0, initial_std()); }
 
   Tensor weight;  // [experts, hidden]
   int64_t top_k;
-  double initializer_range;
   bool norm_topk_prob;
 };
 TORCH_MODULE(Qwen3MoeTopKRouter);
@@ -272,7 +257,8 @@ TORCH_MODULE(Qwen3MoeTopKRouter);
 class Qwen3MoeSparseMoeBlockImpl : public Module {
  public:
   explicit Qwen3MoeSparseMoeBlockImpl(const Qwen3MoeConfig& config)
-      : gate(register_module("gate", Qwen3MoeTopKRouter(config, config.num_local_experts))),
+      : Module(config.initializer_range),
+        gate(register_module("gate", Qwen3MoeTopKRouter(config, config.num_local_experts))),
         experts(register_module("experts",
                                 Qwen3MoeExperts(config, config.num_local_experts, config.moe_intermediate_size))) {}
 
@@ -322,7 +308,8 @@ TORCH_MODULE(Qwen3MoeDecoderLayer);
 class Qwen3MoeModelImpl : public Module {
  public:
   explicit Qwen3MoeModelImpl(const Qwen3MoeConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<Qwen3MoeDecoderLayer>())),
@@ -351,8 +338,6 @@ class Qwen3MoeModelImpl : public Module {
     return norm(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Qwen3MoeConfig config;
   nn::Embedding embed_tokens;
   ModuleListOf<Qwen3MoeDecoderLayer> layers;
@@ -364,7 +349,8 @@ TORCH_MODULE(Qwen3MoeModel);
 class Qwen3MoeForCausalLMImpl : public Module {
  public:
   explicit Qwen3MoeForCausalLMImpl(const Qwen3MoeConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Qwen3MoeModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
@@ -381,8 +367,6 @@ class Qwen3MoeForCausalLMImpl : public Module {
     return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Qwen3MoeConfig config;
   Qwen3MoeModel model;
   nn::Linear lm_head;
@@ -393,7 +377,8 @@ TORCH_MODULE(Qwen3MoeForCausalLM);
 class Qwen3MoeForSequenceClassificationImpl : public Module {
  public:
   explicit Qwen3MoeForSequenceClassificationImpl(const Qwen3MoeConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Qwen3MoeModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
     check_labels(config.num_labels, config.problem_type);
@@ -414,8 +399,6 @@ class Qwen3MoeForSequenceClassificationImpl : public Module {
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Qwen3MoeConfig config;
   Qwen3MoeModel model;
   nn::Linear score;
@@ -426,7 +409,8 @@ TORCH_MODULE(Qwen3MoeForSequenceClassification);
 class Qwen3MoeForTokenClassificationImpl : public Module {
  public:
   explicit Qwen3MoeForTokenClassificationImpl(const Qwen3MoeConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", Qwen3MoeModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
@@ -445,8 +429,6 @@ class Qwen3MoeForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   Qwen3MoeConfig config;
   Qwen3MoeModel model;
@@ -506,8 +488,10 @@ inline const bool qwen3_moe_for_causal_lm_registered = register_entry<Qwen3MoeFo
     "qwen3_moe", "Qwen3MoeForCausalLM", "causal-lm", "qwen3_moe", qwen3_moe_for_causal_lm_plan);
 
 // The parallel plan of Qwen3MoeForSequenceClassification.
-inline const Plan qwen3_moe_for_sequence_classification_plan =
-    qwen3_moe_model_plan.under("model").with({.last = {"score"}});
+inline const Plan qwen3_moe_for_sequence_classification_plan = qwen3_moe_model_plan.under("model").with({
+    .last = {"score"},
+    .full_loss = true,
+});
 
 inline const bool qwen3_moe_for_sequence_classification_registered =
     register_entry<Qwen3MoeForSequenceClassification, Qwen3MoeConfig>("qwen3_moe", "Qwen3MoeForSequenceClassification",

@@ -69,7 +69,8 @@ struct RobertaConfig {
 class RobertaEmbeddingsImpl : public Module {
  public:
   explicit RobertaEmbeddingsImpl(const RobertaConfig& config)
-      : word_embeddings(
+      : Module(config.initializer_range),
+        word_embeddings(
             register_module("word_embeddings", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         position_embeddings(register_module(
             "position_embeddings", embedding(config.max_position_embeddings, config.hidden_size, config.pad_token_id))),
@@ -77,14 +78,11 @@ class RobertaEmbeddingsImpl : public Module {
                                               embedding(config.type_vocab_size, config.hidden_size, std::nullopt))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
         dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range),
         padding_idx(*config.pad_token_id) {}
 
   /// The row of position_embeddings for each token: [batch or 1, seq].
   Tensor positions(const Batch& batch) {
-    if (batch.position_ids.defined()) return batch.position_ids;
-    const Tensor mask = batch.input_ids.ne(padding_idx).to(at::kLong);
-    return mask.cumsum(1) * mask + padding_idx;
+    return batch.position_ids.defined() ? batch.position_ids : counted_position_ids(batch.input_ids, padding_idx);
   }
 
   Tensor forward(const Batch& batch) {
@@ -94,14 +92,11 @@ class RobertaEmbeddingsImpl : public Module {
     return dropout(LayerNorm(embedded + position_embeddings(positions(batch))));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Embedding word_embeddings;
   nn::Embedding position_embeddings;
   nn::Embedding token_type_embeddings;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
   int64_t padding_idx;  // padding id of tokens and of their positions
 };
 TORCH_MODULE(RobertaEmbeddings);
@@ -109,10 +104,10 @@ TORCH_MODULE(RobertaEmbeddings);
 class RobertaSelfAttentionImpl : public Module {
  public:
   explicit RobertaSelfAttentionImpl(const RobertaConfig& config)
-      : num_attention_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_attention_heads(config.num_attention_heads),
         attention_head_size(config.hidden_size / config.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(attention_head_size))),
-        initializer_range(config.initializer_range),
         query(register_module("query", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         key(register_module("key", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         value(register_module("value", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
@@ -129,12 +124,9 @@ class RobertaSelfAttentionImpl : public Module {
     return tp::attention(query_layer, key_layer, by_head(value(hidden_states_tp)), mask, scaling, dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_attention_heads;
   int64_t attention_head_size;
   double scaling;
-  double initializer_range;
   nn::Linear query;
   nn::Linear key;
   nn::Linear value;
@@ -146,21 +138,18 @@ TORCH_MODULE(RobertaSelfAttention);
 class RobertaSelfOutputImpl : public Module {
  public:
   explicit RobertaSelfOutputImpl(const RobertaConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range) {}
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
     return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
 };
 TORCH_MODULE(RobertaSelfOutput);
 
@@ -182,17 +171,14 @@ TORCH_MODULE(RobertaAttention);
 class RobertaIntermediateImpl : public Module {
  public:
   explicit RobertaIntermediateImpl(const RobertaConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& hidden_states) { return activation(hidden_act, dense(tp::enter(hidden_states))); }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(RobertaIntermediate);
 
@@ -200,21 +186,18 @@ TORCH_MODULE(RobertaIntermediate);
 class RobertaOutputImpl : public Module {
  public:
   explicit RobertaOutputImpl(const RobertaConfig& config)
-      : dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range) {}
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
     return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
 };
 TORCH_MODULE(RobertaOutput);
 
@@ -244,7 +227,7 @@ TORCH_MODULE(RobertaLayer);
 class RobertaEncoderImpl : public Module {
  public:
   explicit RobertaEncoderImpl(const RobertaConfig& config)
-      : layer(register_module("layer", ModuleListOf<RobertaLayer>())) {
+      : Module(config.initializer_range), layer(register_module("layer", ModuleListOf<RobertaLayer>())) {
     for (int64_t i = 0; i < config.num_hidden_layers; ++i) layer->push_back(RobertaLayer(config));
   }
 
@@ -256,20 +239,17 @@ TORCH_MODULE(RobertaEncoder);
 class RobertaClassificationHeadImpl : public Module {
  public:
   explicit RobertaClassificationHeadImpl(const RobertaConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        initializer_range(config.initializer_range),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         out_proj(register_module("out_proj", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    const Tensor first = dropout(hidden_states.select(1, 0));
+    const Tensor first = dropout(first_tokens(hidden_states));
     return out_proj(dropout(dense(first).tanh()));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
-  double initializer_range;
   nn::Dropout dropout;
   nn::Linear out_proj;
 };
@@ -279,15 +259,12 @@ TORCH_MODULE(RobertaClassificationHead);
 class RobertaPoolerImpl : public Module {
  public:
   explicit RobertaPoolerImpl(const RobertaConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& hidden_states) { return dense(hidden_states.select(1, 0)).tanh(); }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+  Tensor forward(const Tensor& hidden_states) { return dense(first_tokens(hidden_states)).tanh(); }
 
   nn::Linear dense;
-  double initializer_range;
 };
 TORCH_MODULE(RobertaPooler);
 
@@ -295,7 +272,8 @@ TORCH_MODULE(RobertaPooler);
 class RobertaForSentenceEmbeddingImpl : public Module {
  public:
   explicit RobertaForSentenceEmbeddingImpl(const RobertaConfig& config)
-      : embeddings(register_module("embeddings", RobertaEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", RobertaEmbeddings(config))),
         encoder(register_module("encoder", RobertaEncoder(config))) {
     pooler = register_module("pooler", RobertaPooler(config));
   }
@@ -329,7 +307,8 @@ TORCH_MODULE(RobertaForSentenceEmbedding);
 class RobertaForSentencePairClassificationImpl : public Module {
  public:
   explicit RobertaForSentencePairClassificationImpl(const RobertaConfig& config)
-      : embeddings(register_module("embeddings", RobertaEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", RobertaEmbeddings(config))),
         encoder(register_module("encoder", RobertaEncoder(config))),
         config(config),
         classifier(register_module("classifier", linear(3 * config.hidden_size, config.num_labels, /*bias=*/true))) {
@@ -346,8 +325,6 @@ class RobertaForSentencePairClassificationImpl : public Module {
     Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
     return classification_outputs(logits, batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   RobertaEmbeddings embeddings;
   RobertaEncoder encoder;
@@ -370,7 +347,8 @@ TORCH_MODULE(RobertaForSentencePairClassification);
 class RobertaModelImpl : public Module {
  public:
   RobertaModelImpl(const RobertaConfig& config, bool add_pooling_layer)
-      : embeddings(register_module("embeddings", RobertaEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", RobertaEmbeddings(config))),
         encoder(register_module("encoder", RobertaEncoder(config))) {
     if (add_pooling_layer) pooler = register_module("pooler", RobertaPooler(config));
   }
@@ -425,7 +403,8 @@ TORCH_MODULE(RobertaLMHead);
 class RobertaForMaskedLMImpl : public Module {
  public:
   explicit RobertaForMaskedLMImpl(const RobertaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         roberta(register_module("roberta", RobertaModel(config, /*add_pooling_layer=*/false))),
         lm_head(register_module("lm_head", RobertaLMHead(config))) {
     if (config.tie_word_embeddings)
@@ -450,7 +429,8 @@ TORCH_MODULE(RobertaForMaskedLM);
 class RobertaForSequenceClassificationImpl : public Module {
  public:
   explicit RobertaForSequenceClassificationImpl(const RobertaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         roberta(register_module("roberta", RobertaModel(config, /*add_pooling_layer=*/false))),
         classifier(register_module("classifier", RobertaClassificationHead(config))) {}
 
@@ -467,8 +447,6 @@ class RobertaForSequenceClassificationImpl : public Module {
     return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   RobertaConfig config;
   RobertaModel roberta;
   RobertaClassificationHead classifier;
@@ -479,7 +457,8 @@ TORCH_MODULE(RobertaForSequenceClassification);
 class RobertaForTokenClassificationImpl : public Module {
  public:
   explicit RobertaForTokenClassificationImpl(const RobertaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         roberta(register_module("roberta", RobertaModel(config, /*add_pooling_layer=*/false))),
         dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
@@ -496,8 +475,6 @@ class RobertaForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   RobertaConfig config;
   RobertaModel roberta;
@@ -540,12 +517,18 @@ inline const Plan roberta_model_plan = {
                             "encoder.layer.*.output.LayerNorm.weight", "encoder.layer.*.output.LayerNorm.bias"},
 };
 
+// The parallel plan of RobertaForSentenceEmbedding.
+inline const Plan roberta_for_sentence_embedding_plan = roberta_model_plan.with({.full_loss = true});
+
 inline const bool roberta_for_sentence_embedding_registered =
     register_entry<RobertaForSentenceEmbedding, RobertaConfig>("roberta", "RobertaModel", "sentence-embedding",
-                                                               "roberta", roberta_model_plan);
+                                                               "roberta", roberta_for_sentence_embedding_plan);
 
 // The parallel plan of RobertaForSentencePairClassification.
-inline const Plan roberta_for_sentence_pair_classification_plan = roberta_model_plan.with({.last = {"classifier"}});
+inline const Plan roberta_for_sentence_pair_classification_plan = roberta_model_plan.with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool roberta_for_sentence_pair_classification_registered =
     register_entry<RobertaForSentencePairClassification, RobertaConfig>(
@@ -572,8 +555,10 @@ inline const bool roberta_for_masked_lm_registered = register_entry<RobertaForMa
     "roberta", "RobertaForMaskedLM", "masked-lm", "roberta", roberta_for_masked_lm_plan);
 
 // The parallel plan of RobertaForSequenceClassification.
-inline const Plan roberta_for_sequence_classification_plan =
-    roberta_model_plan.under("roberta").with({.last = {"classifier"}});
+inline const Plan roberta_for_sequence_classification_plan = roberta_model_plan.under("roberta").with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool roberta_for_sequence_classification_registered =
     register_entry<RobertaForSequenceClassification, RobertaConfig>("roberta", "RobertaForSequenceClassification",

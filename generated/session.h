@@ -204,7 +204,8 @@ inline void fill_table(const Tensor& weight, double std) {
 class SessionInputsImpl : public Module {
  public:
   explicit SessionInputsImpl(const SessionConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         item_embedding(register_module("item_embedding", embedding(config.vocab_size, config.item_dim, 0))),
         feature_embeddings(register_module("feature_embeddings", ModuleListOf<nn::Embedding>())),
         projection(register_module("projection", linear(interaction_dim(config), config.n_embd, /*bias=*/true))) {
@@ -235,7 +236,7 @@ class SessionInputsImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, config.initializer_range);  // projections
+    Module::reset_parameters();  // projections
     fill_table(item_embedding->weight, config.embedding_std);
     for (auto& table : *feature_embeddings) fill_table(table->weight, config.embedding_std);
   }
@@ -252,7 +253,8 @@ TORCH_MODULE(SessionInputs);
 class SessionModelImpl : public Module {
  public:
   explicit SessionModelImpl(const SessionConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         wpe(register_module("wpe", embedding(config.n_positions, config.n_embd, std::nullopt))),
         drop(register_module("drop", nn::Dropout(config.embd_pdrop))),
         h(register_module("h", ModuleListOf<SessionBlock>())),
@@ -275,8 +277,6 @@ class SessionModelImpl : public Module {
     return ln_f(tp::whole(hidden_states));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   SessionConfig config;
   nn::Embedding wpe;
   nn::Dropout drop;
@@ -291,7 +291,8 @@ TORCH_MODULE(SessionModel);
 class SessionMaskedModelImpl : public Module {
  public:
   explicit SessionMaskedModelImpl(const SessionConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         wpe(register_module("wpe", embedding(config.n_positions, config.n_embd, std::nullopt))),
         drop(register_module("drop", nn::Dropout(config.embd_pdrop))),
         h(register_module("h", ModuleListOf<SessionBlock>())),
@@ -323,7 +324,7 @@ class SessionMaskedModelImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, config.initializer_range);
+    Module::reset_parameters();
     init::normal_(masked_item_embedding, 0.0, 0.001);
   }
 

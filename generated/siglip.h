@@ -11,6 +11,25 @@
 
 namespace modular::siglip {
 
+/// The part of a tower's config that its layers read.
+struct SiglipTower {
+  int64_t hidden_size;
+  int64_t intermediate_size;
+  int64_t num_hidden_layers;
+  int64_t num_attention_heads;
+  std::string hidden_act;
+  double layer_norm_eps;
+  double attention_dropout;
+  double initializer_factor;
+
+  /// Initial standard deviation of the features that a layer reads.
+  double input_std() const { return initializer_factor / std::sqrt(static_cast<double>(hidden_size)); }
+  /// That of branches that are added to the residual path; smaller for deeper models.
+  double residual_std() const {
+    return 1.0 / std::sqrt(static_cast<double>(hidden_size * 2 * num_hidden_layers)) * initializer_factor;
+  }
+};
+
 struct SiglipTextConfig {
   int64_t vocab_size = 32000;
   int64_t hidden_size = 768;
@@ -21,6 +40,7 @@ struct SiglipTextConfig {
   std::string hidden_act = "gelu_pytorch_tanh";
   double layer_norm_eps = 1e-6;
   double attention_dropout = 0.0;
+  static constexpr double initializer_factor = 1.0;
   std::optional<int64_t> pad_token_id = 1;
   int64_t eos_token_id = 49407;
   std::optional<int64_t> projection_size;  // hidden_size when not given
@@ -29,6 +49,11 @@ struct SiglipTextConfig {
     if (hidden_size % num_attention_heads != 0)
       throw ConfigError("text_config: hidden_size must be a multiple of num_attention_heads");
     if (!projection_size) projection_size = hidden_size;
+  }
+
+  SiglipTower tower() const {
+    return {hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
+            hidden_act,  layer_norm_eps,    attention_dropout, initializer_factor};
   }
 
   template <class Visitor>
@@ -59,12 +84,18 @@ struct SiglipVisionConfig {
   std::string hidden_act = "gelu_pytorch_tanh";
   double layer_norm_eps = 1e-6;
   double attention_dropout = 0.0;
+  static constexpr double initializer_factor = 1.0;
   bool vision_use_head = true;
 
   void finish() {
     if (hidden_size % num_attention_heads != 0)
       throw ConfigError("vision_config: hidden_size must be a multiple of num_attention_heads");
     if (image_size < patch_size) throw ConfigError("vision_config: image_size must be at least patch_size");
+  }
+
+  SiglipTower tower() const {
+    return {hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
+            hidden_act,  layer_norm_eps,    attention_dropout, initializer_factor};
   }
 
   template <class Visitor>
@@ -150,7 +181,8 @@ TORCH_MODULE(SiglipVisionEmbeddings);
 class SiglipTextEmbeddingsImpl : public Module {
  public:
   explicit SiglipTextEmbeddingsImpl(const SiglipTextConfig& config)
-      : config(config),
+      : Module(0.02 * config.initializer_factor),
+        config(config),
         token_embedding(
             register_module("token_embedding", embedding(config.vocab_size, config.hidden_size, std::nullopt))),
         position_embedding(register_module(
@@ -171,25 +203,18 @@ class SiglipTextEmbeddingsImpl : public Module {
 };
 TORCH_MODULE(SiglipTextEmbeddings);
 
-/// Initial standard deviation of branches that are added to the residual path; smaller for deeper models.
-inline double siglip_residual_deviation(int64_t hidden_size, int64_t num_hidden_layers) {
-  return 1.0 / std::sqrt(static_cast<double>(hidden_size * 2 * num_hidden_layers));
-}
-
 class SiglipAttentionImpl : public Module {
  public:
-  SiglipAttentionImpl(int64_t hidden_size, int64_t num_attention_heads, int64_t num_hidden_layers,
-                      double attention_dropout, double initializer_factor)
-      : num_attention_heads(num_attention_heads),
-        head_dim(hidden_size / num_attention_heads),
+  explicit SiglipAttentionImpl(const SiglipTower& tower)
+      : Module(tower.residual_std()),
+        num_attention_heads(tower.num_attention_heads),
+        head_dim(tower.hidden_size / tower.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        in_deviation(siglip_residual_deviation(hidden_size, num_hidden_layers) * initializer_factor),
-        out_deviation(initializer_factor / std::sqrt(static_cast<double>(hidden_size))),
-        k_proj(register_module("k_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        v_proj(register_module("v_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        q_proj(register_module("q_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        out_proj(register_module("out_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        dropout(register_module("dropout", nn::Dropout(attention_dropout))) {}
+        k_proj(register_module("k_proj", linear(tower.hidden_size, tower.hidden_size, /*bias=*/true))),
+        v_proj(register_module("v_proj", linear(tower.hidden_size, tower.hidden_size, /*bias=*/true))),
+        q_proj(register_module("q_proj", linear(tower.hidden_size, tower.hidden_size, /*bias=*/true))),
+        out_proj(register_module("out_proj", linear(tower.hidden_size, tower.hidden_size, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(tower.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -213,7 +238,6 @@ class SiglipAttentionImpl : public Module {
   int64_t num_attention_heads;
   int64_t head_dim;
   double scaling;
-  double in_deviation, out_deviation;
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear q_proj;
@@ -224,13 +248,11 @@ TORCH_MODULE(SiglipAttention);
 
 class SiglipMLPImpl : public Module {
  public:
-  SiglipMLPImpl(int64_t hidden_size, int64_t intermediate_size, const std::string& hidden_act,
-                int64_t num_hidden_layers, double initializer_factor)
-      : hidden_act(hidden_act),
-        in_deviation(initializer_factor / std::sqrt(static_cast<double>(2 * hidden_size))),
-        out_deviation(siglip_residual_deviation(hidden_size, num_hidden_layers) * initializer_factor),
-        fc1(register_module("fc1", linear(hidden_size, intermediate_size, /*bias=*/true))),
-        fc2(register_module("fc2", linear(intermediate_size, hidden_size, /*bias=*/true))) {}
+  explicit SiglipMLPImpl(const SiglipTower& tower)
+      : Module(tower.initializer_factor / std::sqrt(static_cast<double>(2 * tower.hidden_size))),
+        hidden_act(tower.hidden_act),
+        fc1(register_module("fc1", linear(tower.hidden_size, tower.intermediate_size, /*bias=*/true))),
+        fc2(register_module("fc2", linear(tower.intermediate_size, tower.hidden_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     return tp::exit(fc2, activation(hidden_act, fc1(tp::enter(hidden_states))));
@@ -244,7 +266,6 @@ class SiglipMLPImpl : public Module {
   }
 
   std::string hidden_act;
-  double in_deviation, out_deviation;
   nn::Linear fc1;
   nn::Linear fc2;
 };
@@ -253,15 +274,11 @@ TORCH_MODULE(SiglipMLP);
 /// A layer of either tower.
 class SiglipEncoderLayerImpl : public Module {
  public:
-  SiglipEncoderLayerImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
-                         int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
-                         double attention_dropout, double initializer_factor)
-      : self_attn(register_module("self_attn", SiglipAttention(hidden_size, num_attention_heads, num_hidden_layers,
-                                                               attention_dropout, initializer_factor))),
-        layer_norm1(register_module("layer_norm1", LayerNorm(hidden_size, layer_norm_eps))),
-        mlp(register_module(
-            "mlp", SiglipMLP(hidden_size, intermediate_size, hidden_act, num_hidden_layers, initializer_factor))),
-        layer_norm2(register_module("layer_norm2", LayerNorm(hidden_size, layer_norm_eps))) {}
+  explicit SiglipEncoderLayerImpl(const SiglipTower& tower)
+      : self_attn(register_module("self_attn", SiglipAttention(tower))),
+        layer_norm1(register_module("layer_norm1", LayerNorm(tower.hidden_size, tower.layer_norm_eps))),
+        mlp(register_module("mlp", SiglipMLP(tower))),
+        layer_norm2(register_module("layer_norm2", LayerNorm(tower.hidden_size, tower.layer_norm_eps))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return fsdp::unit(*this, &SiglipEncoderLayerImpl::forward_unit, hidden_states, mask);
@@ -281,13 +298,9 @@ TORCH_MODULE(SiglipEncoderLayer);
 
 class SiglipEncoderImpl : public Module {
  public:
-  SiglipEncoderImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
-                    int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
-                    double attention_dropout, double initializer_factor)
+  explicit SiglipEncoderImpl(const SiglipTower& tower)
       : layers(register_module("layers", ModuleListOf<SiglipEncoderLayer>())) {
-    for (int64_t i = 0; i < num_hidden_layers; ++i)
-      layers->push_back(SiglipEncoderLayer(hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
-                                           hidden_act, layer_norm_eps, attention_dropout, initializer_factor));
+    for (int64_t i = 0; i < tower.num_hidden_layers; ++i) layers->push_back(SiglipEncoderLayer(tower));
   }
 
   ModuleListOf<SiglipEncoderLayer> layers;
@@ -299,10 +312,7 @@ class SiglipTextModelImpl : public Module {
   explicit SiglipTextModelImpl(const SiglipTextConfig& config)
       : config(config),
         embeddings(register_module("embeddings", SiglipTextEmbeddings(config))),
-        encoder(register_module("encoder",
-                                SiglipEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
-                                              config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                                              config.attention_dropout, /*initializer_factor=*/1.0))),
+        encoder(register_module("encoder", SiglipEncoder(config.tower()))),
         final_layer_norm(register_module("final_layer_norm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {
     head = register_module("head", linear(config.hidden_size, *config.projection_size, /*bias=*/true));
   }
@@ -390,9 +400,7 @@ class SiglipMultiheadAttentionPoolingHeadImpl : public Module {
       : probe(register_parameter("probe", torch::empty({1, 1, config.hidden_size}))),
         attention(register_module("attention", SiglipPoolingAttention(config.hidden_size, config.num_attention_heads))),
         layernorm(register_module("layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        mlp(register_module(
-            "mlp", SiglipMLP(config.hidden_size, config.intermediate_size, config.hidden_act, config.num_hidden_layers,
-                             /*initializer_factor=*/1.0))) {}
+        mlp(register_module("mlp", SiglipMLP(config.tower()))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const Tensor attended = attention(probe.expand({hidden_states.size(0), 1, -1}), hidden_states);
@@ -412,10 +420,7 @@ class SiglipVisionModelImpl : public Module {
  public:
   explicit SiglipVisionModelImpl(const SiglipVisionConfig& config)
       : embeddings(register_module("embeddings", SiglipVisionEmbeddings(config))),
-        encoder(register_module("encoder",
-                                SiglipEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
-                                              config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                                              config.attention_dropout, /*initializer_factor=*/1.0))),
+        encoder(register_module("encoder", SiglipEncoder(config.tower()))),
         post_layernorm(register_module("post_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {
     head = register_module("head", SiglipMultiheadAttentionPoolingHead(config));
   }
@@ -516,7 +521,8 @@ TORCH_MODULE(SiglipModel);
 class SiglipForImageClassificationImpl : public Module {
  public:
   explicit SiglipForImageClassificationImpl(const SiglipConfig& config)
-      : config(config),
+      : Module(config.initializer_factor / std::sqrt(static_cast<double>(config.vision_config.hidden_size))),
+        config(config),
         vision_model(register_module("vision_model", SiglipVisionModel(config.vision_config))),
         classifier(register_module("classifier",
                                    linear(config.vision_config.hidden_size, config.num_labels, /*bias=*/true))) {}
@@ -532,11 +538,6 @@ class SiglipForImageClassificationImpl : public Module {
     const Tensor hidden_states = vision_model(batch.pixel_values);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classifier(features(hidden_states)), batch, config.problem_type);
-  }
-
-  void reset_parameters() override {
-    const double width = static_cast<double>(config.vision_config.hidden_size);
-    init::linear_and_embedding_(*this, config.initializer_factor / std::sqrt(width));
   }
 
   SiglipConfig config;
@@ -603,6 +604,7 @@ inline const Plan siglip_model_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
+    .context_error = "attention of a value that is the same for all positions",
 };
 
 inline const bool siglip_model_registered = register_entry<SiglipModel, SiglipConfig>(
@@ -643,6 +645,7 @@ inline const Plan siglip_for_image_classification_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
+    .context_error = "attention of a value that is the same for all positions",
 };
 
 inline const bool siglip_for_image_classification_registered =

@@ -669,22 +669,19 @@ TORCH_MODULE(T5ForSentenceEmbedding);
 class T5ClassificationHeadImpl : public Module {
  public:
   explicit T5ClassificationHeadImpl(const T5Config& config)
-      : dense(register_module("dense", linear(config.d_model, config.d_model, /*bias=*/true))),
+      : Module(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))),
+        dense(register_module("dense", linear(config.d_model, config.d_model, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout))),
-        out_proj(register_module("out_proj", linear(config.d_model, config.num_labels, /*bias=*/true))),
-        std(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))) {}
+        out_proj(register_module("out_proj", linear(config.d_model, config.num_labels, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const Tensor features = dense(dropout(hidden_states)).tanh();
     return out_proj(dropout(features));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, std); }
-
   nn::Linear dense;
   nn::Dropout dropout;
   nn::Linear out_proj;
-  double std;
 };
 TORCH_MODULE(T5ClassificationHead);
 
@@ -721,7 +718,7 @@ TORCH_MODULE(T5ForSequenceClassification);
 class T5ForTokenClassificationImpl : public Module {
  public:
   explicit T5ForTokenClassificationImpl(const T5Config& config)
-      : factor(config.initializer_factor),
+      : Module(config.initializer_factor),
         transformer(register_module("transformer", T5EncoderModel(config))),
         dropout(register_module("dropout", nn::Dropout(config.classifier_dropout))),
         classifier(register_module("classifier", linear(config.d_model, config.num_labels, /*bias=*/true))) {}
@@ -734,9 +731,6 @@ class T5ForTokenClassificationImpl : public Module {
     return cross_entropy_outputs(classifier(dropout(hidden_states)), batch, same_labels);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, factor); }
-
-  double factor;
   T5EncoderModel transformer;
   nn::Dropout dropout;
   nn::Linear classifier;
@@ -839,12 +833,20 @@ inline const Plan t5_encoder_model_plan = {
     .partial_in_sequence = {"encoder.block.*.layer.0.layer_norm.weight", "encoder.block.*.layer.1.layer_norm.weight"},
 };
 
+// The parallel plan of T5ForSentenceEmbedding.
+inline const Plan t5_for_sentence_embedding_plan = t5_encoder_model_plan.with({.full_loss = true});
+
 inline const bool t5_for_sentence_embedding_registered = register_entry<T5ForSentenceEmbedding, T5Config>(
-    "t5", "T5EncoderModel", "sentence-embedding", "t5", t5_encoder_model_plan);
+    "t5", "T5EncoderModel", "sentence-embedding", "t5", t5_for_sentence_embedding_plan);
 
 // The parallel plan of T5ForSequenceClassification.
 inline const Plan t5_for_sequence_classification_plan =
-    t5_model_plan.under("transformer").with({.last = {"classification_head"}});
+    t5_model_plan.under("transformer")
+        .with({
+            .last = {"classification_head"},
+            .context_error = "argmax over a dimension that is split by the positions of the sequence: each rank sees "
+                             "only its positions",
+        });
 
 inline const bool t5_for_sequence_classification_registered = register_entry<T5ForSequenceClassification, T5Config>(
     "t5", "T5ForSequenceClassification", "sequence-classification", "t5", t5_for_sequence_classification_plan);

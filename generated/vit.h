@@ -77,18 +77,15 @@ struct ViTConfig {
 class ViTPatchEmbeddingsImpl : public Module {
  public:
   explicit ViTPatchEmbeddingsImpl(const ViTConfig& config)
-      : projection(register_module(
-            "projection", patch_projection(config.num_channels, config.hidden_size, config.patch_size, /*bias=*/true))),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        projection(register_module("projection", patch_projection(config.num_channels, config.hidden_size,
+                                                                  config.patch_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& pixel_values) {
     return projection(pixel_values.to(projection->weight.scalar_type())).flatten(2).transpose(1, 2);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Conv2d projection;
-  double initializer_range;
 };
 TORCH_MODULE(ViTPatchEmbeddings);
 
@@ -133,10 +130,10 @@ TORCH_MODULE(ViTEmbeddings);
 class ViTAttentionImpl : public Module {
  public:
   explicit ViTAttentionImpl(const ViTConfig& config)
-      : num_attention_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_attention_heads(config.num_attention_heads),
         head_dim(config.hidden_size / config.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(register_module("q_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
         k_proj(register_module("k_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
         v_proj(register_module("v_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
@@ -156,12 +153,9 @@ class ViTAttentionImpl : public Module {
     return tp::exit(o_proj, tp::attention(query, key, value, mask, scaling, attention_dropout));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_attention_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   nn::Linear q_proj;
   nn::Linear k_proj;
   nn::Linear v_proj;
@@ -173,8 +167,8 @@ TORCH_MODULE(ViTAttention);
 class ViTMLPImpl : public Module {
  public:
   explicit ViTMLPImpl(const ViTConfig& config)
-      : hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range),
+      : Module(config.initializer_range),
+        hidden_act(config.hidden_act),
         fc1(register_module("fc1", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
         fc2(register_module("fc2", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))) {}
 
@@ -182,10 +176,7 @@ class ViTMLPImpl : public Module {
     return tp::exit(fc2, activation(hidden_act, fc1(tp::enter(hidden_states))));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   std::string hidden_act;
-  double initializer_range;
   nn::Linear fc1;
   nn::Linear fc2;
 };
@@ -241,7 +232,8 @@ TORCH_MODULE(ViTModel);
 class ViTForImageClassificationImpl : public Module {
  public:
   explicit ViTForImageClassificationImpl(const ViTConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         vit(register_module("vit", ViTModel(config))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
@@ -255,8 +247,6 @@ class ViTForImageClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classifier(features(hidden_states)), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   ViTConfig config;
   ViTModel vit;
@@ -289,6 +279,7 @@ inline const Plan vit_for_image_classification_plan = {
             {"hidden_size", "tp"},
             {"intermediate_size", "tp"},
         },
+    .context_error = "unproven: dropout of a value that is the same for all positions",
 };
 
 inline const bool vit_for_image_classification_registered = register_entry<ViTForImageClassification, ViTConfig>(

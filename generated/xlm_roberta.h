@@ -68,7 +68,8 @@ struct XLMRobertaConfig {
 class XLMRobertaEmbeddingsImpl : public Module {
  public:
   explicit XLMRobertaEmbeddingsImpl(const XLMRobertaConfig& config)
-      : word_embeddings(
+      : Module(config.initializer_range),
+        word_embeddings(
             register_module("word_embeddings", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         position_embeddings(register_module(
             "position_embeddings", embedding(config.max_position_embeddings, config.hidden_size, config.pad_token_id))),
@@ -76,14 +77,11 @@ class XLMRobertaEmbeddingsImpl : public Module {
                                               embedding(config.type_vocab_size, config.hidden_size, std::nullopt))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
         dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range),
         padding_idx(*config.pad_token_id) {}
 
   /// The row of position_embeddings for each token: [batch or 1, seq].
   Tensor positions(const Batch& batch) {
-    if (batch.position_ids.defined()) return batch.position_ids;
-    const Tensor mask = batch.input_ids.ne(padding_idx).to(at::kLong);
-    return mask.cumsum(1) * mask + padding_idx;
+    return batch.position_ids.defined() ? batch.position_ids : counted_position_ids(batch.input_ids, padding_idx);
   }
 
   Tensor forward(const Batch& batch) {
@@ -93,14 +91,11 @@ class XLMRobertaEmbeddingsImpl : public Module {
     return dropout(LayerNorm(embedded + position_embeddings(positions(batch))));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Embedding word_embeddings;
   nn::Embedding position_embeddings;
   nn::Embedding token_type_embeddings;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
   int64_t padding_idx;  // padding id of tokens and of their positions
 };
 TORCH_MODULE(XLMRobertaEmbeddings);
@@ -108,10 +103,10 @@ TORCH_MODULE(XLMRobertaEmbeddings);
 class XLMRobertaSelfAttentionImpl : public Module {
  public:
   explicit XLMRobertaSelfAttentionImpl(const XLMRobertaConfig& config)
-      : num_attention_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_attention_heads(config.num_attention_heads),
         attention_head_size(config.hidden_size / config.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(attention_head_size))),
-        initializer_range(config.initializer_range),
         query(register_module("query", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         key(register_module("key", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         value(register_module("value", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
@@ -128,12 +123,9 @@ class XLMRobertaSelfAttentionImpl : public Module {
     return tp::attention(query_layer, key_layer, by_head(value(hidden_states_tp)), mask, scaling, dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t num_attention_heads;
   int64_t attention_head_size;
   double scaling;
-  double initializer_range;
   nn::Linear query;
   nn::Linear key;
   nn::Linear value;
@@ -145,21 +137,18 @@ TORCH_MODULE(XLMRobertaSelfAttention);
 class XLMRobertaSelfOutputImpl : public Module {
  public:
   explicit XLMRobertaSelfOutputImpl(const XLMRobertaConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range) {}
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
     return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
 };
 TORCH_MODULE(XLMRobertaSelfOutput);
 
@@ -181,17 +170,14 @@ TORCH_MODULE(XLMRobertaAttention);
 class XLMRobertaIntermediateImpl : public Module {
  public:
   explicit XLMRobertaIntermediateImpl(const XLMRobertaConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& hidden_states) { return activation(hidden_act, dense(tp::enter(hidden_states))); }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(XLMRobertaIntermediate);
 
@@ -199,21 +185,18 @@ TORCH_MODULE(XLMRobertaIntermediate);
 class XLMRobertaOutputImpl : public Module {
  public:
   explicit XLMRobertaOutputImpl(const XLMRobertaConfig& config)
-      : dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
-        initializer_range(config.initializer_range) {}
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
     return LayerNorm(tp::dropout(dropout, tp::exit(dense, hidden_states), tp::Cut::positions) + input_tensor);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
 };
 TORCH_MODULE(XLMRobertaOutput);
 
@@ -243,7 +226,7 @@ TORCH_MODULE(XLMRobertaLayer);
 class XLMRobertaEncoderImpl : public Module {
  public:
   explicit XLMRobertaEncoderImpl(const XLMRobertaConfig& config)
-      : layer(register_module("layer", ModuleListOf<XLMRobertaLayer>())) {
+      : Module(config.initializer_range), layer(register_module("layer", ModuleListOf<XLMRobertaLayer>())) {
     for (int64_t i = 0; i < config.num_hidden_layers; ++i) layer->push_back(XLMRobertaLayer(config));
   }
 
@@ -255,20 +238,17 @@ TORCH_MODULE(XLMRobertaEncoder);
 class XLMRobertaClassificationHeadImpl : public Module {
  public:
   explicit XLMRobertaClassificationHeadImpl(const XLMRobertaConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        initializer_range(config.initializer_range),
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         out_proj(register_module("out_proj", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    const Tensor first = dropout(hidden_states.select(1, 0));
+    const Tensor first = dropout(first_tokens(hidden_states));
     return out_proj(dropout(dense(first).tanh()));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Linear dense;
-  double initializer_range;
   nn::Dropout dropout;
   nn::Linear out_proj;
 };
@@ -278,15 +258,12 @@ TORCH_MODULE(XLMRobertaClassificationHead);
 class XLMRobertaPoolerImpl : public Module {
  public:
   explicit XLMRobertaPoolerImpl(const XLMRobertaConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& hidden_states) { return dense(hidden_states.select(1, 0)).tanh(); }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+  Tensor forward(const Tensor& hidden_states) { return dense(first_tokens(hidden_states)).tanh(); }
 
   nn::Linear dense;
-  double initializer_range;
 };
 TORCH_MODULE(XLMRobertaPooler);
 
@@ -294,7 +271,8 @@ TORCH_MODULE(XLMRobertaPooler);
 class XLMRobertaForSentenceEmbeddingImpl : public Module {
  public:
   explicit XLMRobertaForSentenceEmbeddingImpl(const XLMRobertaConfig& config)
-      : embeddings(register_module("embeddings", XLMRobertaEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", XLMRobertaEmbeddings(config))),
         encoder(register_module("encoder", XLMRobertaEncoder(config))) {
     pooler = register_module("pooler", XLMRobertaPooler(config));
   }
@@ -328,7 +306,8 @@ TORCH_MODULE(XLMRobertaForSentenceEmbedding);
 class XLMRobertaForSentencePairClassificationImpl : public Module {
  public:
   explicit XLMRobertaForSentencePairClassificationImpl(const XLMRobertaConfig& config)
-      : embeddings(register_module("embeddings", XLMRobertaEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", XLMRobertaEmbeddings(config))),
         encoder(register_module("encoder", XLMRobertaEncoder(config))),
         config(config),
         classifier(register_module("classifier", linear(3 * config.hidden_size, config.num_labels, /*bias=*/true))) {
@@ -345,8 +324,6 @@ class XLMRobertaForSentencePairClassificationImpl : public Module {
     Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
     return classification_outputs(logits, batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   XLMRobertaEmbeddings embeddings;
   XLMRobertaEncoder encoder;
@@ -369,7 +346,8 @@ TORCH_MODULE(XLMRobertaForSentencePairClassification);
 class XLMRobertaModelImpl : public Module {
  public:
   XLMRobertaModelImpl(const XLMRobertaConfig& config, bool add_pooling_layer)
-      : embeddings(register_module("embeddings", XLMRobertaEmbeddings(config))),
+      : Module(config.initializer_range),
+        embeddings(register_module("embeddings", XLMRobertaEmbeddings(config))),
         encoder(register_module("encoder", XLMRobertaEncoder(config))) {
     if (add_pooling_layer) pooler = register_module("pooler", XLMRobertaPooler(config));
   }
@@ -424,7 +402,8 @@ TORCH_MODULE(XLMRobertaLMHead);
 class XLMRobertaForMaskedLMImpl : public Module {
  public:
   explicit XLMRobertaForMaskedLMImpl(const XLMRobertaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         roberta(register_module("roberta", XLMRobertaModel(config, /*add_pooling_layer=*/false))),
         lm_head(register_module("lm_head", XLMRobertaLMHead(config))) {
     if (config.tie_word_embeddings)
@@ -449,7 +428,8 @@ TORCH_MODULE(XLMRobertaForMaskedLM);
 class XLMRobertaForSequenceClassificationImpl : public Module {
  public:
   explicit XLMRobertaForSequenceClassificationImpl(const XLMRobertaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         roberta(register_module("roberta", XLMRobertaModel(config, /*add_pooling_layer=*/false))),
         classifier(register_module("classifier", XLMRobertaClassificationHead(config))) {}
 
@@ -466,8 +446,6 @@ class XLMRobertaForSequenceClassificationImpl : public Module {
     return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   XLMRobertaConfig config;
   XLMRobertaModel roberta;
   XLMRobertaClassificationHead classifier;
@@ -478,7 +456,8 @@ TORCH_MODULE(XLMRobertaForSequenceClassification);
 class XLMRobertaForTokenClassificationImpl : public Module {
  public:
   explicit XLMRobertaForTokenClassificationImpl(const XLMRobertaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         roberta(register_module("roberta", XLMRobertaModel(config, /*add_pooling_layer=*/false))),
         dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
@@ -495,8 +474,6 @@ class XLMRobertaForTokenClassificationImpl : public Module {
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   XLMRobertaConfig config;
   XLMRobertaModel roberta;
@@ -539,13 +516,18 @@ inline const Plan xlm_roberta_model_plan = {
                             "encoder.layer.*.output.LayerNorm.weight", "encoder.layer.*.output.LayerNorm.bias"},
 };
 
+// The parallel plan of XLMRobertaForSentenceEmbedding.
+inline const Plan xlm_roberta_for_sentence_embedding_plan = xlm_roberta_model_plan.with({.full_loss = true});
+
 inline const bool xlm_roberta_for_sentence_embedding_registered =
     register_entry<XLMRobertaForSentenceEmbedding, XLMRobertaConfig>(
-        "xlm_roberta", "XLMRobertaModel", "sentence-embedding", "xlm-roberta", xlm_roberta_model_plan);
+        "xlm_roberta", "XLMRobertaModel", "sentence-embedding", "xlm-roberta", xlm_roberta_for_sentence_embedding_plan);
 
 // The parallel plan of XLMRobertaForSentencePairClassification.
-inline const Plan xlm_roberta_for_sentence_pair_classification_plan =
-    xlm_roberta_model_plan.with({.last = {"classifier"}});
+inline const Plan xlm_roberta_for_sentence_pair_classification_plan = xlm_roberta_model_plan.with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool xlm_roberta_for_sentence_pair_classification_registered =
     register_entry<XLMRobertaForSentencePairClassification, XLMRobertaConfig>(
@@ -572,8 +554,10 @@ inline const bool xlm_roberta_for_masked_lm_registered = register_entry<XLMRober
     "xlm_roberta", "XLMRobertaForMaskedLM", "masked-lm", "xlm-roberta", xlm_roberta_for_masked_lm_plan);
 
 // The parallel plan of XLMRobertaForSequenceClassification.
-inline const Plan xlm_roberta_for_sequence_classification_plan =
-    xlm_roberta_model_plan.under("roberta").with({.last = {"classifier"}});
+inline const Plan xlm_roberta_for_sequence_classification_plan = xlm_roberta_model_plan.under("roberta").with({
+    .last = {"classifier"},
+    .full_loss = true,
+});
 
 inline const bool xlm_roberta_for_sequence_classification_registered =
     register_entry<XLMRobertaForSequenceClassification, XLMRobertaConfig>(

@@ -48,7 +48,7 @@ Output print_output(const Parsed& parsed, FamilyJob& job, bool keep_models) {
   };
   for (EntryPlan& plan : job.model.plans) {
     std::ranges::for_each(plan.proof.trusted, locate);
-    if (plan.proof.not_in_sequence) locate(*plan.proof.not_in_sequence);
+    std::ranges::for_each(plan.proof.obstacles, locate);
   }
   output.plan_json = plan_json(job.model);
   output.proof = to_text(job.validation) + proof_text(job.model);

@@ -88,7 +88,7 @@ struct BambaConv1dImpl : mamba2::Mamba2Conv1dImpl {
 
 struct BambaMixerImpl : mamba2::Mamba2MixerImpl {
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, config.initializer_range);
+    Module::reset_parameters();
     init::log_rates_(A_log);
     init::ones_(dt_bias);
     init::ones_(D);

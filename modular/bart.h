@@ -54,10 +54,10 @@ struct BartConfig : Config {
 class BartAttentionImpl : public Module {
  public:
   BartAttentionImpl(const BartConfig& config, int64_t num_heads)
-      : num_heads(num_heads),
+      : Module(config.init_std),
+        num_heads(num_heads),
         head_dim(config.d_model / num_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        init_std(config.init_std),
         k_proj(linear(config.d_model, config.d_model, /*bias=*/true)),
         v_proj(linear(config.d_model, config.d_model, /*bias=*/true)),
         q_proj(linear(config.d_model, config.d_model, /*bias=*/true)),
@@ -72,12 +72,9 @@ class BartAttentionImpl : public Module {
     return out_proj(attention(query, key, value, mask, scaling, dropout));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
-
   TP_LOCAL int64_t num_heads;
   int64_t head_dim;
   double scaling;
-  double init_std;
   TP_COLWISE nn::Linear k_proj;
   TP_COLWISE nn::Linear v_proj;
   TP_COLWISE nn::Linear q_proj;
@@ -102,13 +99,13 @@ class BartCrossAttentionImpl : public BartAttentionImpl {
 class FSDP_UNIT BartEncoderLayerImpl : public Module {
  public:
   BartEncoderLayerImpl(const BartConfig& config, int64_t num_heads, int64_t ffn_dim)
-      : self_attn(BartAttention(config, num_heads)),
+      : Module(config.init_std),
+        self_attn(BartAttention(config, num_heads)),
         self_attn_layer_norm(LayerNorm(config.d_model, /*eps=*/1e-5)),
         fc1(linear(config.d_model, ffn_dim, /*bias=*/true)),
         fc2(linear(ffn_dim, config.d_model, /*bias=*/true)),
         final_layer_norm(LayerNorm(config.d_model, /*eps=*/1e-5)),
         activation_function(config.activation_function),
-        init_std(config.init_std),
         dropout(nn::Dropout(config.dropout)),
         activation_dropout(nn::Dropout(config.activation_dropout)),
         final_dropout(nn::Dropout(config.dropout)) {}
@@ -126,15 +123,12 @@ class FSDP_UNIT BartEncoderLayerImpl : public Module {
     return feed_forward(attend(hidden_states, mask));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
-
   BartAttention self_attn;
   LayerNorm self_attn_layer_norm;
   TP_COLWISE nn::Linear fc1;
   TP_ROWWISE nn::Linear fc2;
   LayerNorm final_layer_norm;
   std::string activation_function;
-  double init_std;
   nn::Dropout dropout;             // on the output of self-attention
   nn::Dropout activation_dropout;  // on the feed-forward network's features
   nn::Dropout final_dropout;       // on its output
@@ -165,11 +159,11 @@ class BartDecoderLayerImpl : public BartEncoderLayerImpl {
 class BartEncoderImpl : public Module {
  public:
   explicit BartEncoderImpl(const BartConfig& config)
-      : embed_positions(embedding(config.max_position_embeddings + 2, config.d_model, std::nullopt)),
+      : Module(config.init_std),
+        embed_positions(embedding(config.max_position_embeddings + 2, config.d_model, std::nullopt)),
         layers(ModuleListOf<BartEncoderLayer>()),
         layernorm_embedding(LayerNorm(config.d_model, /*eps=*/1e-5)),
-        dropout(nn::Dropout(config.dropout)),
-        init_std(config.init_std) {
+        dropout(nn::Dropout(config.dropout)) {
     for (int64_t layer = 0; layer < config.encoder_layers; ++layer)
       layers->push_back(BartEncoderLayer(config, config.encoder_attention_heads, config.encoder_ffn_dim));
   }
@@ -179,24 +173,21 @@ class BartEncoderImpl : public Module {
     return dropout(layernorm_embedding(embedded + embed_positions(position_ids(ids) + 2)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
-
   PP_FIRST nn::Embedding embed_positions;
   PP_SPLIT ModuleListOf<BartEncoderLayer> layers;
   PP_FIRST LayerNorm layernorm_embedding;
   nn::Dropout dropout;
-  double init_std;
 };
 
 /// Positions and layers of the decoder.
 class BartDecoderImpl : public Module {
  public:
   explicit BartDecoderImpl(const BartConfig& config)
-      : embed_positions(embedding(config.max_position_embeddings + 2, config.d_model, std::nullopt)),
+      : Module(config.init_std),
+        embed_positions(embedding(config.max_position_embeddings + 2, config.d_model, std::nullopt)),
         layers(ModuleListOf<BartDecoderLayer>()),
         layernorm_embedding(LayerNorm(config.d_model, /*eps=*/1e-5)),
-        dropout(nn::Dropout(config.dropout)),
-        init_std(config.init_std) {
+        dropout(nn::Dropout(config.dropout)) {
     for (int64_t layer = 0; layer < config.decoder_layers; ++layer) layers->push_back(BartDecoderLayer(config));
   }
 
@@ -205,21 +196,18 @@ class BartDecoderImpl : public Module {
     return dropout(layernorm_embedding(embedded + embed_positions(position_ids(ids) + 2)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
-
   PP_FIRST nn::Embedding embed_positions;
   PP_SPLIT ModuleListOf<BartDecoderLayer> layers;
   PP_FIRST LayerNorm layernorm_embedding;
   nn::Dropout dropout;
-  double init_std;
 };
 
 /// Encoder and decoder with a shared token embedding.
 class BartModelImpl : public Module {
  public:
   explicit BartModelImpl(const BartConfig& config)
-      : embed_scale(config.scale_embedding ? std::sqrt(static_cast<double>(config.d_model)) : 1.0),
-        init_std(config.init_std),
+      : Module(config.init_std),
+        embed_scale(config.scale_embedding ? std::sqrt(static_cast<double>(config.d_model)) : 1.0),
         shared(embedding(config.vocab_size, config.d_model, config.pad_token_id)),
         encoder(BartEncoder(config)),
         decoder(BartDecoder(config)) {}
@@ -242,10 +230,7 @@ class BartModelImpl : public Module {
     return hidden_states;
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
-
   double embed_scale;
-  double init_std;
   PP_ALL TP_VOCAB nn::Embedding shared;
   PP_FIRST BartEncoder encoder;
   PP_LAST BartDecoder decoder;
@@ -255,7 +240,8 @@ class BartModelImpl : public Module {
 class MODEL_ENTRY("seq2seq") FSDP_UNIT BartForConditionalGenerationImpl : public Module {
  public:
   explicit BartForConditionalGenerationImpl(const BartConfig& config)
-      : config(config),
+      : Module(config.init_std),
+        config(config),
         model(BartModel(config)),
         final_logits_bias(register_buffer("final_logits_bias", torch::zeros({1, config.vocab_size}))),
         lm_head(linear(config.d_model, config.vocab_size, /*bias=*/false)) {}
@@ -269,7 +255,7 @@ class MODEL_ENTRY("seq2seq") FSDP_UNIT BartForConditionalGenerationImpl : public
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, config.init_std);
+    Module::reset_parameters();
     init::zeros_(final_logits_bias);
   }
 
@@ -283,22 +269,19 @@ class MODEL_ENTRY("seq2seq") FSDP_UNIT BartForConditionalGenerationImpl : public
 class BartClassificationHeadImpl : public Module {
  public:
   explicit BartClassificationHeadImpl(const BartConfig& config)
-      : dense(linear(config.d_model, config.d_model, /*bias=*/true)),
+      : Module(config.init_std),
+        dense(linear(config.d_model, config.d_model, /*bias=*/true)),
         dropout(nn::Dropout(config.classifier_dropout)),
-        out_proj(linear(config.d_model, config.num_labels, /*bias=*/true)),
-        init_std(config.init_std) {}
+        out_proj(linear(config.d_model, config.num_labels, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const Tensor features = dense(dropout(hidden_states)).tanh();
     return out_proj(dropout(features));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
-
   nn::Linear dense;
   nn::Dropout dropout;
   nn::Linear out_proj;
-  double init_std;
 };
 
 using BartForSequenceClassification MODEL_ENTRY("sequence-classification") = t5::T5ForSequenceClassification;

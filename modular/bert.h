@@ -45,12 +45,12 @@ struct BertConfig : Config {
 class BertEmbeddingsImpl : public Module {
  public:
   explicit BertEmbeddingsImpl(const BertConfig& config)
-      : word_embeddings(embedding(config.vocab_size, config.hidden_size, config.pad_token_id)),
+      : Module(config.initializer_range),
+        word_embeddings(embedding(config.vocab_size, config.hidden_size, config.pad_token_id)),
         position_embeddings(embedding(config.max_position_embeddings, config.hidden_size, std::nullopt)),
         token_type_embeddings(embedding(config.type_vocab_size, config.hidden_size, std::nullopt)),
         LayerNorm(modular::LayerNorm(config.hidden_size, config.layer_norm_eps)),
-        dropout(nn::Dropout(config.hidden_dropout_prob)),
-        initializer_range(config.initializer_range) {}
+        dropout(nn::Dropout(config.hidden_dropout_prob)) {}
 
   /// The row of position_embeddings for each token: [batch or 1, seq].
   Tensor positions(const Batch& batch) { return position_ids(batch); }
@@ -62,23 +62,20 @@ class BertEmbeddingsImpl : public Module {
     return dropout(LayerNorm(embedded + position_embeddings(positions(batch))));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   TP_VOCAB nn::Embedding word_embeddings;
   nn::Embedding position_embeddings;
   nn::Embedding token_type_embeddings;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
 };
 
 class BertSelfAttentionImpl : public Module {
  public:
   explicit BertSelfAttentionImpl(const BertConfig& config)
-      : num_attention_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_attention_heads(config.num_attention_heads),
         attention_head_size(config.hidden_size / config.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(attention_head_size))),
-        initializer_range(config.initializer_range),
         query(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
         key(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
         value(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
@@ -94,12 +91,9 @@ class BertSelfAttentionImpl : public Module {
     return attention(query_layer, key_layer, by_head(value(hidden_states)), mask, scaling, dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   TP_LOCAL int64_t num_attention_heads;
   int64_t attention_head_size;
   double scaling;
-  double initializer_range;
   TP_COLWISE nn::Linear query;
   TP_COLWISE nn::Linear key;
   TP_COLWISE nn::Linear value;
@@ -110,21 +104,18 @@ class BertSelfAttentionImpl : public Module {
 class BertSelfOutputImpl : public Module {
  public:
   explicit BertSelfOutputImpl(const BertConfig& config)
-      : dense(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
+      : Module(config.initializer_range),
+        dense(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
         LayerNorm(modular::LayerNorm(config.hidden_size, config.layer_norm_eps)),
-        dropout(nn::Dropout(config.hidden_dropout_prob)),
-        initializer_range(config.initializer_range) {}
+        dropout(nn::Dropout(config.hidden_dropout_prob)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
     return LayerNorm(dropout(dense(hidden_states)) + input_tensor);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   TP_ROWWISE nn::Linear dense;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
 };
 
 class BertAttentionImpl : public Module {
@@ -143,38 +134,32 @@ class BertAttentionImpl : public Module {
 class BertIntermediateImpl : public Module {
  public:
   explicit BertIntermediateImpl(const BertConfig& config)
-      : dense(linear(config.hidden_size, config.intermediate_size, /*bias=*/true)),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        dense(linear(config.hidden_size, config.intermediate_size, /*bias=*/true)),
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& hidden_states) { return activation(hidden_act, dense(hidden_states)); }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   TP_COLWISE nn::Linear dense;
   std::string hidden_act;
-  double initializer_range;
 };
 
 /// Projects the feed-forward network's features and adds the residual path, normed.
 class BertOutputImpl : public Module {
  public:
   explicit BertOutputImpl(const BertConfig& config)
-      : dense(linear(config.intermediate_size, config.hidden_size, /*bias=*/true)),
+      : Module(config.initializer_range),
+        dense(linear(config.intermediate_size, config.hidden_size, /*bias=*/true)),
         LayerNorm(modular::LayerNorm(config.hidden_size, config.layer_norm_eps)),
-        dropout(nn::Dropout(config.hidden_dropout_prob)),
-        initializer_range(config.initializer_range) {}
+        dropout(nn::Dropout(config.hidden_dropout_prob)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
     return LayerNorm(dropout(dense(hidden_states)) + input_tensor);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   TP_ROWWISE nn::Linear dense;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
-  double initializer_range;
 };
 
 class FSDP_UNIT BertLayerImpl : public Module {
@@ -195,7 +180,8 @@ class FSDP_UNIT BertLayerImpl : public Module {
 /// Holds the layers; BertModel runs them.
 class BertEncoderImpl : public Module {
  public:
-  explicit BertEncoderImpl(const BertConfig& config) : layer(ModuleListOf<BertLayer>()) {
+  explicit BertEncoderImpl(const BertConfig& config)
+      : Module(config.initializer_range), layer(ModuleListOf<BertLayer>()) {
     for (int64_t i = 0; i < config.num_hidden_layers; ++i) layer->push_back(BertLayer(config));
   }
 
@@ -206,22 +192,18 @@ class BertEncoderImpl : public Module {
 class BertPoolerImpl : public Module {
  public:
   explicit BertPoolerImpl(const BertConfig& config)
-      : dense(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range), dense(linear(config.hidden_size, config.hidden_size, /*bias=*/true)) {}
 
-  Tensor forward(const Tensor& hidden_states) { return dense(hidden_states.select(1, 0)).tanh(); }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+  Tensor forward(const Tensor& hidden_states) { return dense(first_tokens(hidden_states)).tanh(); }
 
   nn::Linear dense;
-  double initializer_range;
 };
 
 /// Embeddings and layers, plus a pooler if a head needs one.
 class BertModelImpl : public Module {
  public:
   BertModelImpl(const BertConfig& config, bool add_pooling_layer)
-      : embeddings(BertEmbeddings(config)), encoder(BertEncoder(config)) {
+      : Module(config.initializer_range), embeddings(BertEmbeddings(config)), encoder(BertEncoder(config)) {
     if (add_pooling_layer) pooler = BertPooler(config);
   }
 
@@ -240,19 +222,16 @@ class BertModelImpl : public Module {
 class BertPredictionHeadTransformImpl : public Module {
  public:
   explicit BertPredictionHeadTransformImpl(const BertConfig& config)
-      : dense(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
+      : Module(config.initializer_range),
+        dense(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
         LayerNorm(modular::LayerNorm(config.hidden_size, config.layer_norm_eps)),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& hidden_states) { return LayerNorm(activation(hidden_act, dense(hidden_states))); }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
   std::string hidden_act;
-  double initializer_range;
 };
 
 class BertLMPredictionHeadImpl : public Module {
@@ -291,7 +270,10 @@ class BertOnlyMLMHeadImpl : public Module {
 class MODEL_ENTRY("masked-lm") FSDP_UNIT BertForMaskedLMImpl : public Module {
  public:
   explicit BertForMaskedLMImpl(const BertConfig& config)
-      : config(config), bert(BertModel(config, /*add_pooling_layer=*/false)), cls(BertOnlyMLMHead(config)) {}
+      : Module(config.initializer_range),
+        config(config),
+        bert(BertModel(config, /*add_pooling_layer=*/false)),
+        cls(BertOnlyMLMHead(config)) {}
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = bert(batch);
@@ -308,7 +290,8 @@ class MODEL_ENTRY("masked-lm") FSDP_UNIT BertForMaskedLMImpl : public Module {
 class MODEL_ENTRY("sequence-classification") FSDP_UNIT BertForSequenceClassificationImpl : public Module {
  public:
   explicit BertForSequenceClassificationImpl(const BertConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         bert(BertModel(config, /*add_pooling_layer=*/true)),
         dropout(nn::Dropout(config.head_dropout())),
         classifier(linear(config.hidden_size, config.num_labels, /*bias=*/true)) {}
@@ -320,8 +303,6 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT BertForSequenceClassifica
     Tensor hidden_states = bert(batch);
     return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   BertConfig config;
   BertModel bert;
@@ -365,8 +346,6 @@ class MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT BertForSentencePairC
     Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
     return classification_outputs(logits, batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   BertConfig config;
   PP_LAST nn::Linear classifier;

@@ -39,9 +39,9 @@ struct BloomConfig : gpt2::GPT2Config {
 class BloomAttentionImpl : public Module {
  public:
   BloomAttentionImpl(const BloomConfig& config, int64_t /*layer*/)
-      : num_heads(config.n_head),
+      : Module(config.initializer_range),
+        num_heads(config.n_head),
         head_dim(config.n_embd / config.n_head),
-        initializer_range(config.initializer_range),
         query_key_value(linear(config.n_embd, num_heads * 3 * head_dim, /*bias=*/true)),
         dense(linear(config.n_embd, config.n_embd, /*bias=*/true)),
         attention_dropout(nn::Dropout(config.attention_dropout)),
@@ -55,11 +55,8 @@ class BloomAttentionImpl : public Module {
         parts[0], parts[1], parts[2], biases, 1.0 / std::sqrt(static_cast<double>(head_dim)), attention_dropout)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   TP_LOCAL int64_t num_heads;
   int64_t head_dim;
-  double initializer_range;
   TP_COLWISE nn::Linear query_key_value;
   TP_ROWWISE nn::Linear dense;
   nn::Dropout attention_dropout;
@@ -70,7 +67,7 @@ class BloomAttentionImpl : public Module {
 class BloomMLPImpl : public Module {
  public:
   explicit BloomMLPImpl(const BloomConfig& config)
-      : initializer_range(config.initializer_range),
+      : Module(config.initializer_range),
         dense_h_to_4h(linear(config.n_embd, 4 * config.n_embd, /*bias=*/true)),
         dense_4h_to_h(linear(4 * config.n_embd, config.n_embd, /*bias=*/true)),
         hidden_dropout(nn::Dropout(config.hidden_dropout)) {}
@@ -79,9 +76,6 @@ class BloomMLPImpl : public Module {
     return hidden_dropout(dense_4h_to_h(activation("gelu_pytorch_tanh", dense_h_to_4h(hidden_states))));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
-  double initializer_range;
   TP_COLWISE nn::Linear dense_h_to_4h;
   TP_ROWWISE nn::Linear dense_4h_to_h;
   nn::Dropout hidden_dropout;
@@ -128,7 +122,7 @@ class BloomModelImpl : public gpt2::GPT2ModelImpl {
   ModuleListOf<BloomBlock> h;
 
  private:
-  using GPT2ModelImpl::drop, GPT2ModelImpl::wpe;
+  using GPT2ModelImpl::attention_mask, GPT2ModelImpl::drop, GPT2ModelImpl::wpe;
 };
 
 using BloomForCausalLM MODEL_ENTRY("causal-lm") = gpt2::GPT2LMHeadModel;

@@ -195,8 +195,7 @@ struct DebertaV2EncoderImpl : bert::BertEncoderImpl {
         has_norm(config.norm_rel_ebd == "layer_norm"),
         span(config.span()),
         farthest(config.farthest()),
-        has_buckets(config.position_buckets > 0),
-        initializer_range(config.initializer_range) {
+        has_buckets(config.position_buckets > 0) {
     if (config.relative_attention) rel_embeddings = embedding(2 * span, config.hidden_size, std::nullopt);
     if (config.norm_rel_ebd == "layer_norm") LayerNorm = modular::LayerNorm(config.hidden_size, config.layer_norm_eps);
   }
@@ -216,8 +215,6 @@ struct DebertaV2EncoderImpl : bert::BertEncoderImpl {
     return at::where(steps.le(exact), distance, far_row * distance.sign());
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   ModuleListOf<DebertaV2Layer> layer;
   PP_ALL nn::Embedding rel_embeddings{nullptr};
   PP_ALL modular::LayerNorm LayerNorm{nullptr};
@@ -225,7 +222,6 @@ struct DebertaV2EncoderImpl : bert::BertEncoderImpl {
   int64_t span;
   int64_t farthest;
   bool has_buckets;
-  double initializer_range;
 };
 
 /// Embeddings and layers.
@@ -275,21 +271,18 @@ struct MODEL_ENTRY("masked-lm") DebertaV2ForMaskedLMImpl : bert::BertForMaskedLM
 class DebertaV2ContextPoolerImpl : public Module {
  public:
   explicit DebertaV2ContextPoolerImpl(const DebertaV2Config& config)
-      : dense(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
+      : Module(config.initializer_range),
+        dense(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
         dropout(nn::Dropout(config.pooler_dropout)),
-        hidden_act(config.pooler_hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.pooler_hidden_act) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    return activation(hidden_act, dense(dropout(hidden_states.select(1, 0))));
+    return activation(hidden_act, dense(dropout(first_tokens(hidden_states))));
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear dense;
   nn::Dropout dropout;
   std::string hidden_act;
-  double initializer_range;
 };
 
 struct MODEL_ENTRY("sequence-classification") DebertaV2ForSequenceClassificationImpl

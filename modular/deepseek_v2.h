@@ -66,14 +66,14 @@ struct DeepseekV2MLPImpl : llama::LlamaMLPImpl {
 class DeepseekV2AttentionImpl : public Module {
  public:
   explicit DeepseekV2AttentionImpl(const DeepseekV2Config& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         kv_lora_rank(config.kv_lora_rank),
         qk_nope_head_dim(config.qk_nope_head_dim),
         qk_rope_head_dim(config.qk_rope_head_dim),
         v_head_dim(config.v_head_dim),
         scaling(rotary_attention_scale(config.rope_parameters) /
                 std::sqrt(static_cast<double>(qk_nope_head_dim + qk_rope_head_dim))),
-        initializer_range(config.initializer_range),
         kv_a_proj_with_mqa(linear(config.hidden_size, kv_lora_rank + qk_rope_head_dim, config.attention_bias)),
         kv_a_layernorm(llama::LlamaRMSNorm(kv_lora_rank, 1e-6)),
         kv_b_proj(linear(kv_lora_rank, num_heads * (qk_nope_head_dim + v_head_dim), /*bias=*/false)),
@@ -118,15 +118,12 @@ class DeepseekV2AttentionImpl : public Module {
                             at::cat({key_value[0], rotated_key}, -1), key_value[1], mask, scaling, attention_dropout));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   TP_LOCAL int64_t num_heads;
   int64_t kv_lora_rank;
   int64_t qk_nope_head_dim;
   int64_t qk_rope_head_dim;
   int64_t v_head_dim;
   double scaling;
-  double initializer_range;
   TP_COLWISE nn::Linear q_proj{nullptr};  // or, with a latent for queries too, the three below
   nn::Linear q_a_proj{nullptr};
   llama::LlamaRMSNorm q_a_layernorm{nullptr};
@@ -142,13 +139,13 @@ class DeepseekV2AttentionImpl : public Module {
 class DeepseekV2TopkRouterImpl : public Module {
  public:
   explicit DeepseekV2TopkRouterImpl(const DeepseekV2Config& config)
-      : weight(register_parameter("weight", torch::empty({config.n_routed_experts, config.hidden_size}))),
+      : Module(config.initializer_range),
+        weight(register_parameter("weight", torch::empty({config.n_routed_experts, config.hidden_size}))),
         limits_groups(config.limits_groups()),
         top_k(config.num_experts_per_tok.value_or(0)),
         n_group(config.n_group.value_or(1)),
         topk_group(config.topk_group.value_or(1)),
-        routed_scaling_factor(config.routed_scaling_factor),
-        initializer_range(config.initializer_range) {}
+        routed_scaling_factor(config.routed_scaling_factor) {}
 
   /// Logits of each expert for `hidden_states` [rows, hidden], in float32: [rows, experts].
   Tensor logits(const Tensor& hidden_states) {
@@ -176,7 +173,7 @@ class DeepseekV2TopkRouterImpl : public Module {
     return {chosen, balance_experts(top * routed_scaling_factor, router_logits, scores, chosen)};
   }
 
-  void reset_parameters() override { init::normal_(weight, 0.0, initializer_range); }
+  void reset_parameters() override { init::normal_(weight, 0.0, initial_std()); }
 
   Tensor weight;  // [experts, hidden]
   bool limits_groups;
@@ -184,7 +181,6 @@ class DeepseekV2TopkRouterImpl : public Module {
   int64_t n_group;
   int64_t topk_group;
   double routed_scaling_factor;
-  double initializer_range;
 };
 
 /// A mixture of experts plus shared experts for every token, which form one network.

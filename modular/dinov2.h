@@ -87,8 +87,8 @@ struct Dinov2MLPImpl : vit::ViTMLPImpl {
 class Dinov2SwiGLUFFNImpl : public Module {
  public:
   explicit Dinov2SwiGLUFFNImpl(const Dinov2Config& config)
-      : features((config.hidden_size * config.mlp_ratio * 2 / 3 + 7) / 8 * 8),
-        initializer_range(config.initializer_range),
+      : Module(config.initializer_range),
+        features((config.hidden_size * config.mlp_ratio * 2 / 3 + 7) / 8 * 8),
         gate_proj(linear(config.hidden_size, features, /*bias=*/true)),
         up_proj(linear(config.hidden_size, features, /*bias=*/true)),
         down_proj(linear(features, config.hidden_size, /*bias=*/true)) {}
@@ -97,10 +97,7 @@ class Dinov2SwiGLUFFNImpl : public Module {
     return down_proj(gated_activation("silu", gate_proj(hidden_states), up_proj(hidden_states)));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   int64_t features;
-  double initializer_range;
   TP_COLWISE nn::Linear gate_proj;
   TP_COLWISE nn::Linear up_proj;
   TP_ROWWISE nn::Linear down_proj;

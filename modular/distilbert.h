@@ -80,21 +80,18 @@ struct DistilBertSelfAttentionImpl : bert::BertSelfAttentionImpl {
 class DistilBertFFNImpl : public Module {
  public:
   explicit DistilBertFFNImpl(const DistilBertConfig& config)
-      : dropout(nn::Dropout(config.hidden_dropout_prob)),
+      : Module(config.initializer_range),
+        dropout(nn::Dropout(config.hidden_dropout_prob)),
         lin1(linear(config.hidden_size, config.intermediate_size, /*bias=*/true)),
         lin2(linear(config.intermediate_size, config.hidden_size, /*bias=*/true)),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) { return dropout(lin2(activation(hidden_act, lin1(x)))); }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Dropout dropout;
   TP_COLWISE nn::Linear lin1;
   TP_ROWWISE nn::Linear lin2;
   std::string hidden_act;
-  double initializer_range;
 };
 
 /// Attention and feed-forward network, each with a residual path and then a norm.
@@ -141,8 +138,6 @@ struct MODEL_ENTRY("masked-lm") DistilBertForMaskedLMImpl : bert::BertForMaskedL
     return cross_entropy_outputs(vocab_projector(features), batch, same_labels);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   DistilBertConfig config;
   DistilBertModel bert;
   PP_LAST nn::Linear vocab_transform;
@@ -162,7 +157,7 @@ struct MODEL_ENTRY("sequence-classification") DistilBertForSequenceClassificatio
   }
 
   Tensor features(const Tensor& hidden_states, const Batch&) {
-    return dropout(at::relu(pre_classifier(hidden_states.select(1, 0))));
+    return dropout(at::relu(pre_classifier(first_tokens(hidden_states))));
   }
 
   DistilBertModel bert;
@@ -201,8 +196,6 @@ struct MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT DistilBertForSenten
     Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
     return classification_outputs(logits, batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   DistilBertConfig config;
   PP_LAST nn::Linear classifier;

@@ -58,11 +58,11 @@ struct FalconConfig : bloom::BloomConfig {
 class FalconAttentionImpl : public Module {
  public:
   FalconAttentionImpl(const FalconConfig& config, int64_t /*layer*/)
-      : num_kv_heads(config.effective_kv_heads),
+      : Module(config.initializer_range),
+        num_kv_heads(config.effective_kv_heads),
         group_size(config.n_head / config.effective_kv_heads),
         head_dim(config.n_embd / config.n_head),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         query_key_value(linear(config.n_embd, num_kv_heads * (group_size + 2) * head_dim, config.bias)),
         dense(linear(config.n_embd, config.n_embd, config.bias)),
         attention_dropout(nn::Dropout(config.attention_dropout)) {}
@@ -80,13 +80,10 @@ class FalconAttentionImpl : public Module {
     return dense(attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   TP_LOCAL int64_t num_kv_heads;
   int64_t group_size;  // query heads per key and value head
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   TP_COLWISE nn::Linear query_key_value;
   TP_ROWWISE nn::Linear dense;
   nn::Dropout attention_dropout;
@@ -96,17 +93,14 @@ class FalconAttentionImpl : public Module {
 class FalconMLPImpl : public Module {
  public:
   explicit FalconMLPImpl(const FalconConfig& config)
-      : act(config.activation),
-        initializer_range(config.initializer_range),
+      : Module(config.initializer_range),
+        act(config.activation),
         dense_h_to_4h(linear(config.n_embd, *config.ffn_hidden_size, config.bias)),
         dense_4h_to_h(linear(*config.ffn_hidden_size, config.n_embd, config.bias)) {}
 
   Tensor forward(const Tensor& x) { return dense_4h_to_h(activation(act, dense_h_to_4h(x))); }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   std::string act;
-  double initializer_range;
   TP_COLWISE nn::Linear dense_h_to_4h;
   TP_ROWWISE nn::Linear dense_4h_to_h;
 };
@@ -178,7 +172,7 @@ class FalconModelImpl : public bloom::BloomModelImpl {
     const at::ScalarType type = hidden_states.scalar_type();
     const RotaryTables rotary_embeddings =
         rotary_tables(config.rope_parameters, head_dim, config.max_position_embeddings, batch, type);
-    const AttentionMask mask = attention_mask(batch);
+    const AttentionMask mask = causal_mask(batch, /*window=*/0);
     const Tensor biases = alibi_biases(batch, type);
     for (auto& block : *h) hidden_states = block(hidden_states, rotary_embeddings, mask, biases);
     return ln_f(hidden_states);

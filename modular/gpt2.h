@@ -128,7 +128,8 @@ class FSDP_UNIT GPT2BlockImpl : public Module {
 class GPT2ModelImpl : public Module {
  public:
   explicit GPT2ModelImpl(const GPT2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         wte(embedding(config.vocab_size, config.n_embd, std::nullopt)),
         wpe(embedding(config.n_positions, config.n_embd, std::nullopt)),
         drop(nn::Dropout(config.embd_pdrop)),
@@ -150,8 +151,6 @@ class GPT2ModelImpl : public Module {
     return ln_f(hidden_states);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GPT2Config config;
   PP_FIRST TP_VOCAB nn::Embedding wte;
   PP_FIRST nn::Embedding wpe;
@@ -164,7 +163,8 @@ class GPT2ModelImpl : public Module {
 class MODEL_ENTRY("causal-lm") FSDP_UNIT GPT2LMHeadModelImpl : public Module {
  public:
   explicit GPT2LMHeadModelImpl(const GPT2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         transformer(GPT2Model(config)),
         lm_head(linear(config.n_embd, config.vocab_size, /*bias=*/false)) {}
 
@@ -172,8 +172,6 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT GPT2LMHeadModelImpl : public Module {
     Tensor hidden_states = transformer(batch);
     return cross_entropy_outputs(lm_head(hidden_states), batch, next_tokens);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   GPT2Config config;
   GPT2Model transformer;
@@ -184,7 +182,8 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT GPT2LMHeadModelImpl : public Module {
 class MODEL_ENTRY("sequence-classification") FSDP_UNIT GPT2ForSequenceClassificationImpl : public Module {
  public:
   explicit GPT2ForSequenceClassificationImpl(const GPT2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         transformer(GPT2Model(config)),
         score(linear(config.n_embd, config.num_labels, /*bias=*/false)) {
     check_labels(config.num_labels, config.problem_type);
@@ -196,8 +195,6 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT GPT2ForSequenceClassifica
     return classification_outputs(logits, batch, config.problem_type);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   GPT2Config config;
   GPT2Model transformer;
   PP_LAST nn::Linear score;
@@ -207,7 +204,8 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT GPT2ForSequenceClassifica
 class MODEL_ENTRY("token-classification") FSDP_UNIT GPT2ForTokenClassificationImpl : public Module {
  public:
   explicit GPT2ForTokenClassificationImpl(const GPT2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         transformer(GPT2Model(config)),
         dropout(nn::Dropout(config.classifier_dropout.value_or(0.1))),
         classifier(linear(config.n_embd, config.num_labels, /*bias=*/true)) {
@@ -218,8 +216,6 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT GPT2ForTokenClassificationIm
     Tensor hidden_states = transformer(batch);
     return cross_entropy_outputs(classifier(dropout(hidden_states)), batch, same_labels);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   GPT2Config config;
   GPT2Model transformer;

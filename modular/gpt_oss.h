@@ -73,7 +73,7 @@ struct GptOssAttentionImpl : llama::LlamaAttentionImpl {
 
   void reset_parameters() override {
     LlamaAttentionImpl::reset_parameters();
-    init::normal_(sinks, 0.0, initializer_range);
+    init::normal_(sinks, 0.0, initial_std());
   }
 
   TP_SHARD(0) Tensor sinks;  // [heads], logits that take part in each query's softmax
@@ -131,7 +131,7 @@ struct GptOssTopKRouterImpl : mixtral::MixtralTopKRouterImpl {
 
   void reset_parameters() override {
     MixtralTopKRouterImpl::reset_parameters();
-    init::normal_(bias, 0.0, initializer_range);
+    init::normal_(bias, 0.0, initial_std());
   }
 
   Tensor bias;  // [experts]

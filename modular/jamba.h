@@ -61,9 +61,9 @@ struct JambaConfig : mixtral::MixtralConfig {
 class JambaConv1dImpl : public Module {
  public:
   explicit JambaConv1dImpl(const JambaConfig& config)
-      : hidden_size(config.hidden_size),
+      : Module(config.initializer_range),
+        hidden_size(config.hidden_size),
         hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range),
         weight(
             register_parameter("weight", torch::empty({config.mamba_expand * hidden_size, 1, config.mamba_d_conv}))) {
     if (config.mamba_conv_bias) bias = register_parameter("bias", torch::empty({config.mamba_expand * hidden_size}));
@@ -72,13 +72,12 @@ class JambaConv1dImpl : public Module {
   Tensor forward(const Tensor& x) { return activation(hidden_act, causal_conv1d(x, weight, bias)); }
 
   void reset_parameters() override {
-    init::normal_(weight, 0.0, initializer_range);
+    init::normal_(weight, 0.0, initial_std());
     init::zeros_(bias);
   }
 
   TP_LOCAL int64_t hidden_size;
   std::string hidden_act;
-  double initializer_range;
   TP_SHARD(0) Tensor weight;  // [channels, 1, kernel]
   TP_SHARD(0) Tensor bias;    // [channels]
 };
@@ -87,11 +86,11 @@ class JambaConv1dImpl : public Module {
 class STANDS_FOR(bamba::BambaMixer) JambaMambaMixerImpl : public Module {
  public:
   explicit JambaMambaMixerImpl(const JambaConfig& config)
-      : hidden_size(config.hidden_size),
+      : Module(config.initializer_range),
+        hidden_size(config.hidden_size),
         expand(config.mamba_expand),
         rank(*config.mamba_dt_rank),
         state_size(config.mamba_d_state),
-        initializer_range(config.initializer_range),
         conv1d(JambaConv1d(config)),
         in_proj(linear(hidden_size, 2 * expand * hidden_size, config.mamba_proj_bias)),
         x_proj(linear(expand * hidden_size, rank + 2 * state_size, /*bias=*/false)),
@@ -114,7 +113,7 @@ class STANDS_FOR(bamba::BambaMixer) JambaMambaMixerImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, initializer_range);
+    Module::reset_parameters();
     init::log_rates_(A_log);
     init::ones_(D);
   }
@@ -123,7 +122,6 @@ class STANDS_FOR(bamba::BambaMixer) JambaMambaMixerImpl : public Module {
   int64_t expand;
   int64_t rank;
   int64_t state_size;
-  double initializer_range;
   JambaConv1d conv1d;
   TP_COLWISE_PARTS(expand * hidden_size, expand * hidden_size) nn::Linear in_proj;
   TP_ROWWISE nn::Linear x_proj;

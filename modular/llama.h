@@ -63,32 +63,29 @@ class LlamaRMSNormImpl : public Module {
 class LlamaMLPImpl : public Module {
  public:
   explicit LlamaMLPImpl(const LlamaConfig& config)
-      : gate_proj(linear(config.hidden_size, config.intermediate_size, config.mlp_bias)),
+      : Module(config.initializer_range),
+        gate_proj(linear(config.hidden_size, config.intermediate_size, config.mlp_bias)),
         up_proj(linear(config.hidden_size, config.intermediate_size, config.mlp_bias)),
         down_proj(linear(config.intermediate_size, config.hidden_size, config.mlp_bias)),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) { return down_proj(gated_activation(hidden_act, gate_proj(x), up_proj(x))); }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   TP_COLWISE nn::Linear gate_proj;
   TP_COLWISE nn::Linear up_proj;
   TP_ROWWISE nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 
 /// Causal grouped-query self-attention with RoPE.
 class LlamaAttentionImpl : public Module {
  public:
   explicit LlamaAttentionImpl(const LlamaConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(*config.num_key_value_heads),
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(linear(config.hidden_size, num_heads * head_dim, config.attention_bias)),
         k_proj(linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias)),
         v_proj(linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias)),
@@ -97,15 +94,11 @@ class LlamaAttentionImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    Tensor query = prepare_query(q_proj(hidden_states)).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
-    Tensor key = prepare_key(k_proj(hidden_states)).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
+    Tensor query = q_proj(hidden_states).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
     Tensor value = v_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
     return o_proj(attend(query, key, value, rotary_embeddings, mask));
   }
-
-  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
-  Tensor prepare_query(const Tensor& query) { return query; }
-  Tensor prepare_key(const Tensor& key) { return key; }
 
   /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -114,13 +107,10 @@ class LlamaAttentionImpl : public Module {
     return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   TP_LOCAL int64_t num_heads;
   TP_LOCAL int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   TP_COLWISE nn::Linear q_proj;
   TP_COLWISE nn::Linear k_proj;
   TP_COLWISE nn::Linear v_proj;
@@ -152,7 +142,8 @@ class FSDP_UNIT LlamaDecoderLayerImpl : public Module {
 class LlamaModelImpl : public Module {
  public:
   explicit LlamaModelImpl(const LlamaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(embedding(config.vocab_size, config.hidden_size, config.pad_token_id)),
         layers(ModuleListOf<LlamaDecoderLayer>()),
         norm(LlamaRMSNorm(config.hidden_size, config.rms_norm_eps)) {
@@ -179,8 +170,6 @@ class LlamaModelImpl : public Module {
     return norm(hidden_states);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   LlamaConfig config;
   PP_FIRST TP_VOCAB nn::Embedding embed_tokens;
   PP_SPLIT ModuleListOf<LlamaDecoderLayer> layers;
@@ -191,7 +180,8 @@ class LlamaModelImpl : public Module {
 class MODEL_ENTRY("causal-lm") FSDP_UNIT LlamaForCausalLMImpl : public Module {
  public:
   explicit LlamaForCausalLMImpl(const LlamaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(LlamaModel(config)),
         lm_head(linear(config.hidden_size, config.vocab_size, /*bias=*/false)) {}
 
@@ -203,8 +193,6 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT LlamaForCausalLMImpl : public Module {
     return cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   LlamaConfig config;
   LlamaModel model;
   PP_LAST TP_VOCAB TIED_TO(model->embed_tokens->weight) nn::Linear lm_head;
@@ -214,7 +202,8 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT LlamaForCausalLMImpl : public Module {
 class MODEL_ENTRY("sequence-classification") FSDP_UNIT LlamaForSequenceClassificationImpl : public Module {
  public:
   explicit LlamaForSequenceClassificationImpl(const LlamaConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(LlamaModel(config)),
         score(linear(config.hidden_size, config.num_labels, /*bias=*/false)) {
     check_labels(config.num_labels, config.problem_type);
@@ -229,8 +218,6 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT LlamaForSequenceClassific
     Tensor hidden_states = model(batch);
     return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   LlamaConfig config;
   LlamaModel model;

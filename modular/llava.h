@@ -114,8 +114,8 @@ struct LlavaTextModelImpl : llama::LlamaModelImpl {
 class LlavaMultiModalProjectorImpl : public Module {
  public:
   explicit LlavaMultiModalProjectorImpl(const LlavaConfig& config)
-      : hidden_act(config.projector_hidden_act),
-        initializer_range(config.text_config.initializer_range),
+      : Module(config.text_config.initializer_range),
+        hidden_act(config.projector_hidden_act),
         linear_1(
             linear(config.vision_config.hidden_size, config.text_config.hidden_size, config.multimodal_projector_bias)),
         linear_2(
@@ -123,10 +123,7 @@ class LlavaMultiModalProjectorImpl : public Module {
 
   Tensor forward(const Tensor& features) { return linear_2(activation(hidden_act, linear_1(features))); }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   std::string hidden_act;
-  double initializer_range;
   TP_COLWISE nn::Linear linear_1;
   TP_ROWWISE nn::Linear linear_2;
 };
@@ -174,17 +171,14 @@ class LlavaModelImpl : public Module {
 class MODEL_ENTRY("image-text-to-text") FSDP_UNIT LlavaForConditionalGenerationImpl : public Module {
  public:
   explicit LlavaForConditionalGenerationImpl(const LlavaConfig& config)
-      : config(config),
+      : Module(config.text_config.initializer_range),
+        config(config),
         model(LlavaModel(config)),
         lm_head(linear(config.text_config.hidden_size, config.text_config.vocab_size, /*bias=*/false)) {}
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = model(batch);
     return cross_entropy_outputs(lm_head(hidden_states), batch, next_tokens);
-  }
-
-  void reset_parameters() override {
-    if (!config.tie_word_embeddings) init::linear_and_embedding_(*this, config.text_config.initializer_range);
   }
 
   LlavaConfig config;

@@ -122,7 +122,8 @@ class Mamba2Conv1dImpl : public Module {
 class Mamba2MixerImpl : public Module {
  public:
   explicit Mamba2MixerImpl(const Mamba2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         num_heads(config.num_heads),
         head_dim(*config.head_dim),
         n_groups(config.n_groups),
@@ -153,7 +154,7 @@ class Mamba2MixerImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, config.initializer_range);
+    Module::reset_parameters();
     double bound = 1.0 / std::sqrt(static_cast<double>(num_heads * head_dim));
     if (config.rescale_prenorm_residual) bound /= std::sqrt(static_cast<double>(config.num_hidden_layers));
     init::uniform_(out_proj->weight, -bound, bound);
@@ -199,7 +200,8 @@ class FSDP_UNIT Mamba2BlockImpl : public Module {
 class Mamba2ModelImpl : public Module {
  public:
   explicit Mamba2ModelImpl(const Mamba2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embeddings(embedding(config.vocab_size, config.hidden_size, std::nullopt)),
         layers(ModuleListOf<Mamba2Block>()),
         norm_f(Mamba2RMSNorm(config.hidden_size, config.layer_norm_epsilon)) {
@@ -212,8 +214,6 @@ class Mamba2ModelImpl : public Module {
     return norm_f(hidden_states);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   Mamba2Config config;
   PP_FIRST TP_VOCAB nn::Embedding embeddings;
   PP_SPLIT ModuleListOf<Mamba2Block> layers;
@@ -224,7 +224,8 @@ class Mamba2ModelImpl : public Module {
 class MODEL_ENTRY("causal-lm") FSDP_UNIT Mamba2ForCausalLMImpl : public Module {
  public:
   explicit Mamba2ForCausalLMImpl(const Mamba2Config& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         backbone(Mamba2Model(config)),
         lm_head(linear(config.hidden_size, config.vocab_size, /*bias=*/false)) {}
 
@@ -232,8 +233,6 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT Mamba2ForCausalLMImpl : public Module {
     Tensor hidden_states = backbone(batch);
     return cross_entropy_outputs(lm_head(hidden_states.to(lm_head->weight.scalar_type())), batch, next_tokens);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   Mamba2Config config;
   Mamba2Model backbone;

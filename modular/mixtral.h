@@ -42,12 +42,12 @@ struct MixtralConfig : mistral::MistralConfig {
 class MixtralExpertsImpl : public Module {
  public:
   MixtralExpertsImpl(const MixtralConfig& config, int64_t num_experts, int64_t intermediate_size)
-      : intermediate_size(intermediate_size),
+      : Module(config.initializer_range),
+        intermediate_size(intermediate_size),
         gate_up_proj(
             register_parameter("gate_up_proj", torch::empty({num_experts, 2 * intermediate_size, config.hidden_size}))),
         down_proj(register_parameter("down_proj", torch::empty({num_experts, config.hidden_size, intermediate_size}))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
   /// `weights` [rows, k].
@@ -56,24 +56,23 @@ class MixtralExpertsImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::normal_(gate_up_proj, 0.0, initializer_range);
-    init::normal_(down_proj, 0.0, initializer_range);
+    init::normal_(gate_up_proj, 0.0, initial_std());
+    init::normal_(down_proj, 0.0, initial_std());
   }
 
   int64_t intermediate_size;
   TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up_proj;  // [experts, 2 * intermediate, hidden]
   TP_SHARD(2) Tensor down_proj;                                         // [experts, hidden, intermediate]
   std::string hidden_act;
-  double initializer_range;
 };
 
 /// Selects each token's experts.
 class MixtralTopKRouterImpl : public Module {
  public:
   MixtralTopKRouterImpl(const MixtralConfig& config, int64_t num_experts)
-      : weight(register_parameter("weight", torch::empty({num_experts, config.hidden_size}))),
-        top_k(config.num_experts_per_tok),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        weight(register_parameter("weight", torch::empty({num_experts, config.hidden_size}))),
+        top_k(config.num_experts_per_tok) {}
 
   /// Indices and weights of the experts of each row of `hidden_states` [rows, hidden]: [rows, k].
   std::pair<Tensor, Tensor> forward(const Tensor& hidden_states) {
@@ -83,18 +82,18 @@ class MixtralTopKRouterImpl : public Module {
     return {chosen, balance_experts(top / top.sum(-1, /*keepdim=*/true), logits, probabilities, chosen)};
   }
 
-  void reset_parameters() override { init::normal_(weight, 0.0, initializer_range); }
+  void reset_parameters() override { init::normal_(weight, 0.0, initial_std()); }
 
   Tensor weight;  // [experts, hidden]
   int64_t top_k;
-  double initializer_range;
 };
 
 /// A mixture of experts instead of the feed-forward network.
 class STANDS_FOR(llama::LlamaMLP) MixtralSparseMoeBlockImpl : public Module {
  public:
   explicit MixtralSparseMoeBlockImpl(const MixtralConfig& config)
-      : gate(MixtralTopKRouter(config, config.num_local_experts)),
+      : Module(config.initializer_range),
+        gate(MixtralTopKRouter(config, config.num_local_experts)),
         experts(MixtralExperts(config, config.num_local_experts, config.intermediate_size)) {}
 
   Tensor forward(const Tensor& hidden_states) {

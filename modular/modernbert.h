@@ -258,7 +258,7 @@ struct MODEL_ENTRY("sequence-classification") FSDP_UNIT ModernBertForSequenceCla
   }
 
   Tensor features(const Tensor& hidden_states, const Batch& batch) {
-    return dropout(head(config.classifier_pooling == "cls" ? hidden_states.select(1, 0)
+    return dropout(head(config.classifier_pooling == "cls" ? first_tokens(hidden_states)
                                                            : mean_pooling(hidden_states, batch.attention_mask)));
   }
 

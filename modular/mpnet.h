@@ -95,14 +95,10 @@ struct MPNetEncoderImpl : bert::BertEncoderImpl {
   explicit MPNetEncoderImpl(const MPNetConfig& config)
       : BertEncoderImpl(config),
         relative_attention_bias(
-            embedding(config.relative_attention_num_buckets, config.num_attention_heads, std::nullopt)),
-        initializer_range(config.initializer_range) {}
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+            embedding(config.relative_attention_num_buckets, config.num_attention_heads, std::nullopt)) {}
 
   ModuleListOf<MPNetLayer> layer;
   PP_ALL TP_SHARD(1) nn::Embedding relative_attention_bias;
-  double initializer_range;
 };
 
 struct MPNetModelImpl : bert::BertModelImpl {
@@ -150,8 +146,6 @@ struct MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT MPNetForSentencePai
     Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
     return classification_outputs(logits, batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   MPNetConfig config;
   PP_LAST nn::Linear classifier;

@@ -31,8 +31,13 @@ struct Olmo2AttentionImpl : llama::LlamaAttentionImpl {
         q_norm(Olmo2HeadsRMSNorm(num_heads * head_dim, config.rms_norm_eps)),
         k_norm(Olmo2HeadsRMSNorm(num_key_value_heads * head_dim, config.rms_norm_eps)) {}
 
-  Tensor prepare_query(const Tensor& query) { return q_norm(query); }
-  Tensor prepare_key(const Tensor& key) { return k_norm(key); }
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
+    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    Tensor query = q_norm(q_proj(hidden_states)).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
+    Tensor key = k_norm(k_proj(hidden_states)).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
+    Tensor value = v_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
+    return o_proj(attend(query, key, value, rotary_embeddings, mask));
+  }
 
   Olmo2HeadsRMSNorm q_norm;
   Olmo2HeadsRMSNorm k_norm;

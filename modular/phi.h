@@ -51,19 +51,16 @@ struct PhiAttentionImpl : llama::LlamaAttentionImpl {
 class PhiMLPImpl : public Module {
  public:
   explicit PhiMLPImpl(const PhiConfig& config)
-      : fc1(linear(config.hidden_size, config.intermediate_size, /*bias=*/true)),
+      : Module(config.initializer_range),
+        fc1(linear(config.hidden_size, config.intermediate_size, /*bias=*/true)),
         fc2(linear(config.intermediate_size, config.hidden_size, /*bias=*/true)),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& hidden_states) { return fc2(activation(hidden_act, fc1(hidden_states))); }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   TP_COLWISE nn::Linear fc1;
   TP_ROWWISE nn::Linear fc2;
   std::string hidden_act;
-  double initializer_range;
 };
 
 /// Attention and feed-forward network in parallel on the same normed input, with a residual connection.

@@ -77,8 +77,7 @@ struct Qwen2MoeSparseMoeBlockImpl : mixtral::MixtralSparseMoeBlockImpl {
   explicit Qwen2MoeSparseMoeBlockImpl(const Qwen2MoeConfig& config)
       : MixtralSparseMoeBlockImpl(config),
         shared_expert(Qwen2MoeMLP(config, config.shared_expert_intermediate_size)),
-        shared_expert_gate(linear(config.hidden_size, 1, /*bias=*/false)),
-        initializer_range(config.initializer_range) {
+        shared_expert_gate(linear(config.hidden_size, 1, /*bias=*/false)) {
     gate = Qwen2MoeTopKRouter(config, config.num_experts);
     experts = remake(experts, mixtral::MixtralExperts(config, config.num_experts, config.moe_intermediate_size));
   }
@@ -88,12 +87,9 @@ struct Qwen2MoeSparseMoeBlockImpl : mixtral::MixtralSparseMoeBlockImpl {
     return MixtralSparseMoeBlockImpl::forward(hidden_states) + shared_expert_gate(hidden_states).sigmoid() * shared;
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   Qwen2MoeTopKRouter gate;
   Qwen2MoeMLP shared_expert;
   nn::Linear shared_expert_gate;
-  double initializer_range;
 };
 
 struct Qwen2MoeDecoderLayerImpl : qwen2::Qwen2DecoderLayerImpl {

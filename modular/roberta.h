@@ -25,9 +25,7 @@ struct RobertaEmbeddingsImpl : bert::BertEmbeddingsImpl {
   }
 
   Tensor positions(const Batch& batch) {
-    if (batch.position_ids.defined()) return batch.position_ids;
-    const Tensor mask = batch.input_ids.ne(padding_idx).to(at::kLong);
-    return mask.cumsum(1) * mask + padding_idx;
+    return batch.position_ids.defined() ? batch.position_ids : counted_position_ids(batch.input_ids, padding_idx);
   }
 
   int64_t padding_idx;  // padding id of tokens and of their positions
@@ -70,7 +68,7 @@ struct RobertaClassificationHeadImpl : bert::BertPoolerImpl {
         out_proj(linear(config.hidden_size, config.num_labels, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    const Tensor first = dropout(hidden_states.select(1, 0));
+    const Tensor first = dropout(first_tokens(hidden_states));
     return out_proj(dropout(dense(first).tanh()));
   }
 

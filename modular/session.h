@@ -57,7 +57,8 @@ inline void fill_table(const Tensor& weight, double std) {
 class SessionInputsImpl : public Module {
  public:
   explicit SessionInputsImpl(const SessionConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         item_embedding(embedding(config.vocab_size, config.item_dim, 0)),
         feature_embeddings(ModuleListOf<nn::Embedding>()),
         projection(linear(interaction_dim(config), config.n_embd, /*bias=*/true)) {
@@ -87,7 +88,7 @@ class SessionInputsImpl : public Module {
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, config.initializer_range);  // projections
+    Module::reset_parameters();  // projections
     fill_table(item_embedding->weight, config.embedding_std);
     for (auto& table : *feature_embeddings) fill_table(table->weight, config.embedding_std);
   }

@@ -16,6 +16,7 @@ struct SiglipTextConfig : clip::CLIPTextConfig {
   std::string hidden_act = "gelu_pytorch_tanh";
   double layer_norm_eps = 1e-6;
   std::optional<int64_t> projection_size;  // hidden_size when not given
+  static constexpr double initializer_factor = 1.0;
 
   void finish() {
     CLIPTextConfig::finish();
@@ -23,7 +24,7 @@ struct SiglipTextConfig : clip::CLIPTextConfig {
   }
 
  private:
-  using CLIPTextConfig::initializer_factor, CLIPTextConfig::initializer_range, CLIPTextConfig::projection_dim;
+  using CLIPTextConfig::initializer_range, CLIPTextConfig::projection_dim;
 };
 
 struct SiglipVisionConfig : clip::CLIPVisionConfig {
@@ -31,9 +32,10 @@ struct SiglipVisionConfig : clip::CLIPVisionConfig {
   std::string hidden_act = "gelu_pytorch_tanh";
   double layer_norm_eps = 1e-6;
   bool vision_use_head = true;
+  static constexpr double initializer_factor = 1.0;
 
  private:
-  using CLIPVisionConfig::initializer_factor, CLIPVisionConfig::initializer_range, CLIPVisionConfig::projection_dim;
+  using CLIPVisionConfig::initializer_range, CLIPVisionConfig::projection_dim;
 };
 
 struct SiglipConfig : clip::CLIPConfig {
@@ -98,6 +100,9 @@ struct SiglipAttentionImpl : clip::CLIPAttentionImpl {
       init::zeros_(layer->bias);
     }
   }
+
+ private:
+  using CLIPAttentionImpl::out_std;
 };
 
 struct SiglipMLPImpl : clip::CLIPMLPImpl {
@@ -107,6 +112,9 @@ struct SiglipMLPImpl : clip::CLIPMLPImpl {
       init::normal_(layer->bias, 0.0, 1e-6);
     }
   }
+
+ private:
+  using CLIPMLPImpl::out_std;
 };
 
 /// Attention of one query over all positions, with the parameters of torch's MultiheadAttention.
@@ -165,8 +173,7 @@ class SiglipMultiheadAttentionPoolingHeadImpl : public Module {
       : probe(register_parameter("probe", torch::empty({1, 1, config.hidden_size}))),
         attention(SiglipPoolingAttention(config.hidden_size, config.num_attention_heads)),
         layernorm(LayerNorm(config.hidden_size, config.layer_norm_eps)),
-        mlp(SiglipMLP(config.hidden_size, config.intermediate_size, config.hidden_act, config.num_hidden_layers,
-                      /*initializer_factor=*/1.0)) {}
+        mlp(SiglipMLP(config.tower())) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const Tensor attended = attention(probe.expand({hidden_states.size(0), 1, -1}), hidden_states);
@@ -183,9 +190,6 @@ class SiglipMultiheadAttentionPoolingHeadImpl : public Module {
 
 struct SiglipTextModelImpl : clip::CLIPTextModelImpl {
   explicit SiglipTextModelImpl(const SiglipTextConfig& config) : CLIPTextModelImpl(config) {
-    encoder = remake(encoder, clip::CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
-                                                config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                                                config.attention_dropout, /*initializer_factor=*/1.0));
     head = linear(config.hidden_size, *config.projection_size, /*bias=*/true);
   }
 
@@ -207,9 +211,6 @@ struct SiglipTextModelImpl : clip::CLIPTextModelImpl {
 
 struct SiglipVisionModelImpl : clip::CLIPVisionModelImpl {
   explicit SiglipVisionModelImpl(const SiglipVisionConfig& config) : CLIPVisionModelImpl(config) {
-    encoder = remake(encoder, clip::CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
-                                                config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                                                config.attention_dropout, /*initializer_factor=*/1.0));
     head = SiglipMultiheadAttentionPoolingHead(config);
   }
 

@@ -484,22 +484,19 @@ class T5EncoderModelImpl : public Module {
 class T5ClassificationHeadImpl : public Module {
  public:
   explicit T5ClassificationHeadImpl(const T5Config& config)
-      : dense(linear(config.d_model, config.d_model, /*bias=*/true)),
+      : Module(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))),
+        dense(linear(config.d_model, config.d_model, /*bias=*/true)),
         dropout(nn::Dropout(config.classifier_dropout)),
-        out_proj(linear(config.d_model, config.num_labels, /*bias=*/true)),
-        std(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))) {}
+        out_proj(linear(config.d_model, config.num_labels, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const Tensor features = dense(dropout(hidden_states)).tanh();
     return out_proj(dropout(features));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, std); }
-
   nn::Linear dense;
   nn::Dropout dropout;
   nn::Linear out_proj;
-  double std;
 };
 
 /// Classifies sequences by the decoder's output at the last end token. The decoder reads the sequence too.
@@ -527,7 +524,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT T5ForSequenceClassificati
 class MODEL_ENTRY("token-classification") FSDP_UNIT T5ForTokenClassificationImpl : public Module {
  public:
   explicit T5ForTokenClassificationImpl(const T5Config& config)
-      : factor(config.initializer_factor),
+      : Module(config.initializer_factor),
         transformer(T5EncoderModel(config)),
         dropout(nn::Dropout(config.classifier_dropout)),
         classifier(linear(config.d_model, config.num_labels, /*bias=*/true)) {}
@@ -537,9 +534,6 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT T5ForTokenClassificationImpl
     return cross_entropy_outputs(classifier(dropout(hidden_states)), batch, same_labels);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, factor); }
-
-  double factor;
   T5EncoderModel transformer;
   nn::Dropout dropout;
   PP_LAST nn::Linear classifier;

@@ -55,17 +55,14 @@ struct ViTConfig : Config {
 class ViTPatchEmbeddingsImpl : public Module {
  public:
   explicit ViTPatchEmbeddingsImpl(const ViTConfig& config)
-      : projection(patch_projection(config.num_channels, config.hidden_size, config.patch_size, /*bias=*/true)),
-        initializer_range(config.initializer_range) {}
+      : Module(config.initializer_range),
+        projection(patch_projection(config.num_channels, config.hidden_size, config.patch_size, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& pixel_values) {
     return projection(pixel_values.to(projection->weight.scalar_type())).flatten(2).transpose(1, 2);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   nn::Conv2d projection;
-  double initializer_range;
 };
 
 /// Prepends a class token to the patches and adds positions.
@@ -108,10 +105,10 @@ class ViTEmbeddingsImpl : public Module {
 class ViTAttentionImpl : public Module {
  public:
   explicit ViTAttentionImpl(const ViTConfig& config)
-      : num_attention_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_attention_heads(config.num_attention_heads),
         head_dim(config.hidden_size / config.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
         q_proj(linear(config.hidden_size, config.hidden_size, config.qkv_bias)),
         k_proj(linear(config.hidden_size, config.hidden_size, config.qkv_bias)),
         v_proj(linear(config.hidden_size, config.hidden_size, config.qkv_bias)),
@@ -127,12 +124,9 @@ class ViTAttentionImpl : public Module {
     return o_proj(attention(query, key, value, mask, scaling, attention_dropout));
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   TP_LOCAL int64_t num_attention_heads;
   int64_t head_dim;
   double scaling;
-  double initializer_range;
   TP_COLWISE nn::Linear q_proj;
   TP_COLWISE nn::Linear k_proj;
   TP_COLWISE nn::Linear v_proj;
@@ -143,17 +137,14 @@ class ViTAttentionImpl : public Module {
 class ViTMLPImpl : public Module {
  public:
   explicit ViTMLPImpl(const ViTConfig& config)
-      : hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range),
+      : Module(config.initializer_range),
+        hidden_act(config.hidden_act),
         fc1(linear(config.hidden_size, config.intermediate_size, /*bias=*/true)),
         fc2(linear(config.intermediate_size, config.hidden_size, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& hidden_states) { return fc2(activation(hidden_act, fc1(hidden_states))); }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   std::string hidden_act;
-  double initializer_range;
   TP_COLWISE nn::Linear fc1;
   TP_ROWWISE nn::Linear fc2;
 };
@@ -203,7 +194,8 @@ class ViTModelImpl : public Module {
 class MODEL_ENTRY("image-classification") FSDP_UNIT ViTForImageClassificationImpl : public Module {
  public:
   explicit ViTForImageClassificationImpl(const ViTConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         vit(ViTModel(config)),
         classifier(linear(config.hidden_size, config.num_labels, /*bias=*/true)) {}
 
@@ -214,8 +206,6 @@ class MODEL_ENTRY("image-classification") FSDP_UNIT ViTForImageClassificationImp
     Tensor hidden_states = vit(batch.pixel_values);
     return classification_outputs(classifier(features(hidden_states)), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   ViTConfig config;
   ViTModel vit;

@@ -89,6 +89,12 @@ std::optional<BaseCall> base_call(const Family& family, const Entity& entity, si
     return call;
   }
   const clang::CXXConstructorDecl* target = construct->getConstructor();
+  if (target->isCopyOrMoveConstructor() && !target->isUserProvided() && !find_skip_to(*construct)) {
+    specs.reject(family.parsed().span(specs.manager(), init.getSourceRange()),
+                 "C++ copies the base's part of this class here, which modgen does not do",
+                 "initialize the fields of the base one by one, or let C++ copy the whole object");
+    return call;
+  }
   call.arguments.assign(construct->arg_begin(), construct->arg_end());
   if (const clang::CallExpr* skip = find_skip_to(*construct)) {
     call.arguments.assign(skip->arg_begin(), skip->arg_end());

@@ -83,12 +83,14 @@ std::string Family::reference_text(const Reference& reference, const Level& leve
     uses_.push_back({entity, spelled, reference.where});
     return llvm::isa<clang::FieldDecl>(reference.target) ? member_name(spelled, *symbol, level, *entity) : spelled;
   }
-  const Symbol* symbol = specs_.symbol(reference.target);
+  const auto* enumerator = llvm::dyn_cast<clang::EnumConstantDecl>(reference.target);
+  const Symbol* symbol =
+      specs_.symbol(enumerator ? llvm::cast<clang::Decl>(enumerator->getDeclContext()) : reference.target);
   if (!symbol) return spelled;
   Entity* const entity = meant(*symbol, level, user);
   if (entity != &user && std::find(user.needs.begin(), user.needs.end(), entity) == user.needs.end())
     user.needs.push_back(entity);
-  if (symbol->is_lookup) return spelled;
+  if (symbol->is_lookup || enumerator) return spelled;
   const std::string target_name =
       reference.target->getDeclName().isIdentifier() ? reference.target->getName().str() : spelled;
   const bool is_impl =
@@ -273,8 +275,9 @@ std::string Family::macro_definitions() {
     for (const RawToken& token : raw_tokens(text, macro.text.begin, macro.text.end)) {
       result.append(text, at, token.begin - at);
       std::string word = text.substr(token.begin, token.end - token.begin);
-      if (from && from != &spec_ && (token.kind == RawToken::Kind::string || token.kind == RawToken::Kind::comment))
-        word = renamed_prose(word, token.kind == RawToken::Kind::comment, from->names, spec_.names);
+      const bool is_comment = token.kind == RawToken::Kind::comment, is_text = token.kind == RawToken::Kind::string;
+      if (from && from != &spec_ && (is_comment || (is_text && is_message({macro.text.file, token.begin, token.end}))))
+        word = renamed_prose(word, is_comment, from->names, spec_.names);
       for (const MacroDefinition& other : parsed().macros)
         if (token.kind == RawToken::Kind::identifier && word == other.name && other.where.file == macro.where.file)
           word = macro_name(other);

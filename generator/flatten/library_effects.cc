@@ -9,6 +9,8 @@
 #include <set>
 #include <vector>
 
+#include "generator/source/syntax_visitor.h"
+
 namespace modgen {
 namespace {
 
@@ -105,25 +107,35 @@ Reach find_reach(clang::QualType type, std::set<const clang::CXXRecordDecl*>& op
   return type->isScalarType() || type->isVoidType() ? Reach::itself : Reach::anything;
 }
 
-/// Whether the destructor of an object of that type does more than free its memory.
-bool acts_at_its_end(clang::QualType type) {
+/// Whether the destructor of an object of that type does more than free its memory; `open` has the classes around it.
+bool acts_at_end(clang::QualType type, std::set<const clang::CXXRecordDecl*>& open) {
   const auto* record = type.getCanonicalType()->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
   if (!record || !record->hasDefinition() || record->hasTrivialDestructor() || record->isLambda()) return false;
+  if (!open.insert(record).second) return false;
   const llvm::StringRef name = record->getName();
   if (is_of_library(*record)) return name.contains("Guard") || name.contains("Mode");
+  const auto acts = [&](clang::QualType one) { return acts_at_end(one, open); };
   if (is_of_standard(*record)) {
     const std::vector<clang::QualType> arguments = type_arguments(*record);
     const bool holds = is_container(name) || name == "shared_ptr" || name == "weak_ptr";
     return name.contains("lock") || name.contains("thread") ||
-           (holds && std::any_of(arguments.begin(), arguments.end(), acts_at_its_end));
+           (holds && std::any_of(arguments.begin(), arguments.end(), acts));
   }
   const clang::CXXDestructorDecl* destructor = record->getDestructor();
   const bool is_own = destructor && destructor->isUserProvided();
-  return is_own || std::any_of(record->field_begin(), record->field_end(),
-                               [](const clang::FieldDecl* field) { return acts_at_its_end(field->getType()); });
+  return is_own ||
+         std::any_of(record->field_begin(), record->field_end(),
+                     [&](const clang::FieldDecl* field) { return acts(field->getType()); }) ||
+         std::any_of(record->bases_begin(), record->bases_end(),
+                     [&](const clang::CXXBaseSpecifier& base) { return acts(base.getType()); });
 }
 
 }  // namespace
+
+bool acts_at_its_end(clang::QualType type) {
+  std::set<const clang::CXXRecordDecl*> open;
+  return acts_at_end(type, open);
+}
 
 Reach get_reach(clang::QualType type) {
   std::set<const clang::CXXRecordDecl*> open;
@@ -152,6 +164,19 @@ bool leaves_a_guard(const clang::Stmt& code) {
            const auto* variable = llvm::dyn_cast<clang::VarDecl>(decl);
            return variable && !variable->isStaticLocal() && acts_at_its_end(variable->getType().getNonReferenceType());
          });
+}
+
+bool has_acting_temporary(const clang::Stmt& code) {
+  struct Visitor : SyntaxVisitor {
+    bool found = false;
+    bool VisitStmt(clang::Stmt* statement) override {
+      const auto* temporary = llvm::dyn_cast<clang::CXXBindTemporaryExpr>(statement);
+      found |= temporary && acts_at_its_end(temporary->getType());
+      return !found;
+    }
+  } visitor;
+  visitor.visit(&code);
+  return visitor.found;
 }
 
 bool is_of_spec(const clang::CXXRecordDecl& record) {

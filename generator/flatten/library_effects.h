@@ -27,6 +27,12 @@ Reach get_reach(clang::QualType type);
 /// Whether an object of a type that reaches anything only reads there: a const_iterator, a pointer to a const object.
 bool only_reads(clang::QualType type);
 
+/// Whether the destructor of an object of that type does more than free its memory.
+bool acts_at_its_end(clang::QualType type);
+
+/// Whether `code` makes a temporary object whose destructor acts at the end of the statement.
+bool has_acting_temporary(const clang::Stmt& code);
+
 /// Whether `code`, a statement or a body, declares a variable whose destructor acts where the code around it ends, as a
 /// guard's does. Variables of nested blocks do not count.
 bool leaves_a_guard(const clang::Stmt& code);

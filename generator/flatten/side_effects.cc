@@ -6,14 +6,13 @@
 #include <algorithm>
 
 #include "generator/flatten/library_effects.h"
+#include "generator/flatten/writes.h"
 #include "generator/resolve/core_language.h"
 #include "generator/resolve/registrations.h"
 #include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 namespace {
-
-bool is_this(const clang::Expr* expr) { return llvm::isa<clang::CXXThisExpr>(expr->IgnoreParenImpCasts()); }
 
 class Reader : public SyntaxVisitor {
  public:
@@ -169,10 +168,8 @@ class Reader : public SyntaxVisitor {
   bool VisitCXXDefaultInitExpr(clang::CXXDefaultInitExpr* initial) override { return visit(initial->getExpr()); }
 
  private:
-  static bool is_local(const clang::VarDecl& variable) {
-    return variable.isLocalVarDeclOrParm() && !variable.isStaticLocal();
-  }
-  void writes_anything() { found.reads_everything = found.writes_everything = true; }
+  void write(const clang::Expr* expr, bool inside = false) { writes_.add(*expr, inside); }
+  void writes_anything() { found.set_everything(); }
   void read_global(const clang::VarDecl& variable) {
     if (!variable.getType().isConstQualified() && !variable.isConstexpr())
       found.reads.insert("::" + variable.getNameAsString());
@@ -352,102 +349,11 @@ class Reader : public SyntaxVisitor {
     if (is_name && &target != &value && get_reach(target.getType()) == Reach::anything) write(&value, true);
   }
 
-  /// Records that what an object of that type points to, holds or views changes.
-  void write_through(clang::QualType type) {
-    const Reach reach = get_reach(type);
-    if (reach == Reach::anything) writes_anything();
-    if (reach == Reach::shared) found.writes.insert(kShared);
-  }
-
-  /// Records that `expr`, or the object that it is part of or refers to, changes; with `inside`, what it points to,
-  /// holds or views.
-  void write(const clang::Expr* expr, bool inside = false) {
-    expr = expr->IgnoreParenImpCasts();
-    if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(expr)) {
-      const clang::QualType type = member->getMemberDecl()->getType();
-      if (inside || type->isReferenceType()) write_through(type);
-      if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(member->getMemberDecl())) {
-        found.writes.insert("::" + variable->getNameAsString());
-      } else if (is_this(member->getBase())) {
-        found.writes.insert(member->getMemberDecl()->getNameAsString());
-      } else {
-        write(member->getBase(), member->isArrow());
-      }
-    } else if (const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(expr)) {
-      write_variable(*name, inside);
-    } else if (const auto* subscript = llvm::dyn_cast<clang::ArraySubscriptExpr>(expr)) {
-      write(subscript->getBase(), true);
-    } else if (const auto* op = llvm::dyn_cast<clang::CXXOperatorCallExpr>(expr)) {
-      write(op->getArg(0), true);
-    } else if (const auto* method = llvm::dyn_cast<clang::CXXMemberCallExpr>(expr)) {
-      if (is_this(method->getImplicitObjectArgument())) return writes_anything();
-      write(method->getImplicitObjectArgument(), true);
-    } else if (const auto* call = llvm::dyn_cast<clang::CallExpr>(expr)) {
-      if (!call->isGLValue() && (!inside || get_reach(call->getType()) == Reach::itself)) return;
-      const clang::FunctionDecl* callee = call->getDirectCallee();
-      const bool is_of_library = callee && (!callee->hasBody() || callee->isInStdNamespace());
-      if (!is_of_library || call->getNumArgs() == 0) writes_anything();
-      for (const clang::Expr* argument : call->arguments()) write(argument, true);
-    } else if (const auto* choice = llvm::dyn_cast<clang::AbstractConditionalOperator>(expr)) {
-      write(choice->getTrueExpr(), inside);
-      write(choice->getFalseExpr(), inside);
-    } else if (const auto* cast = llvm::dyn_cast<clang::CastExpr>(expr)) {
-      write(cast->getSubExpr(), inside);
-    } else if (const auto* unary = llvm::dyn_cast<clang::UnaryOperator>(expr)) {
-      if (is_this(unary->getSubExpr())) return writes_anything();
-      write(unary->getSubExpr(), inside || unary->getOpcode() == clang::UO_Deref);
-    } else if (const auto* binary = llvm::dyn_cast<clang::BinaryOperator>(expr)) {
-      const bool is_pointer = binary->getType()->isPointerType();
-      if (binary->isAssignmentOp() || is_pointer) write(binary->getLHS(), inside);
-      if (binary->getOpcode() == clang::BO_Comma || is_pointer) write(binary->getRHS(), inside);
-    } else if (const auto* construct = llvm::dyn_cast<clang::CXXConstructExpr>(expr)) {
-      // A copied handle refers to the same object, and a view to what it is made of.
-      const bool copies = construct->getNumArgs() == 1 && construct->getConstructor()->isCopyOrMoveConstructor();
-      if (copies || get_reach(construct->getType()) == Reach::anything)
-        for (const clang::Expr* argument : construct->arguments()) write(argument, inside);
-    } else if (const auto* list = llvm::dyn_cast<clang::InitListExpr>(expr)) {
-      if (get_reach(list->getType()) == Reach::anything)
-        for (const clang::Expr* element : list->inits()) write(element, inside);
-    } else if (const auto* temporary = llvm::dyn_cast<clang::MaterializeTemporaryExpr>(expr)) {
-      write(temporary->getSubExpr(), inside);
-    } else if (const auto* temporary = llvm::dyn_cast<clang::CXXBindTemporaryExpr>(expr)) {
-      write(temporary->getSubExpr(), inside);
-    } else if (llvm::isa<clang::CXXThisExpr>(expr)) {
-      writes_anything();
-    }
-  }
-
-  void write_variable(const clang::DeclRefExpr& name, bool inside) {
-    const auto* variable = llvm::dyn_cast<clang::VarDecl>(name.getDecl());
-    if (const auto* binding = llvm::dyn_cast<clang::BindingDecl>(name.getDecl())) {
-      const auto* decomposed = llvm::dyn_cast<clang::VarDecl>(binding->getDecomposedDecl());
-      if (decomposed && decomposed->getInit()) write(decomposed->getInit(), inside);
-      return;
-    }
-    if (!variable) return;
-    const clang::QualType type = variable->getType();
-    if (!is_local(*variable)) {
-      found.writes.insert("::" + variable->getNameAsString());
-      if (inside || type->isReferenceType()) write_through(type);
-      return;
-    }
-    found.written_variables.insert(variable);
-    if (llvm::isa<clang::ParmVarDecl>(variable)) {
-      if (inside) write_through(type.getNonReferenceType());
-      return;
-    }
-    if (!followed_.insert({variable, inside}).second) return;
-    // A reference or a handle: its source changes, too.
-    const bool is_value = type->isArithmeticType() || type->isEnumeralType();
-    if (!is_value && variable->getInit()) write(variable->getInit(), inside);
-  }
-
   const MethodsMeant& meant_;
+  Writes writes_{found};
   std::set<const clang::Expr*> targets_;
   std::set<const clang::CXXThisExpr*> seen_as_object_;
   std::set<const clang::FunctionDecl*> running_;
-  // Variables whose initializers, or what these lead to, are recorded as changed.
-  std::set<std::pair<const clang::VarDecl*, bool>> followed_;
   int lambdas_ = 0;
   bool functions_ = false;
 };

@@ -40,6 +40,7 @@ struct SideEffects {
   std::set<std::string> declared;  // names of locals, including parameters of lambdas
   bool returns = false;            // has a return statement outside lambdas
   bool captures = false;           // has a lambda with explicit captures
+  void set_everything() { reads_everything = writes_everything = true; }
   bool is_pure() const { return writes.empty() && !writes_everything && written_variables.empty(); }
   bool changes_fields() const { return !writes.empty() || writes_everything; }
 };

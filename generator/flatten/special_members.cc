@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "generator/flatten/family.h"
+#include "generator/flatten/library_effects.h"
 #include "generator/flatten/members.h"
 #include "generator/source/slices.h"
+#include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 namespace {
@@ -35,6 +37,11 @@ bool is_comparison(const clang::FunctionDecl& function) {
   }
 }
 
+bool has_code(const clang::CXXMethodDecl& method) {
+  const auto* body = method.isUserProvided() ? llvm::dyn_cast_or_null<clang::CompoundStmt>(method.getBody()) : nullptr;
+  return method.isUserProvided() && !(body && body->body_empty());
+}
+
 /// The comparisons that the class declares, and its copies, moves and destructor with a body of their own.
 std::vector<Special> find_special(const clang::CXXRecordDecl& record) {
   std::vector<Special> found;
@@ -46,7 +53,8 @@ std::vector<Special> find_special(const clang::CXXRecordDecl& record) {
     if (constructor && constructor->isMoveConstructor()) found.push_back({method, Special::Kind::moves});
     if (method->isCopyAssignmentOperator() || method->isMoveAssignmentOperator())
       found.push_back({method, Special::Kind::assigns});
-    if (llvm::isa<clang::CXXDestructorDecl>(method)) found.push_back({method, Special::Kind::destroys});
+    if (llvm::isa<clang::CXXDestructorDecl>(method) && has_code(*method))
+      found.push_back({method, Special::Kind::destroys});
   }
   for (const clang::FriendDecl* one : record.friends())
     if (const auto* function = llvm::dyn_cast_or_null<clang::FunctionDecl>(one->getFriendDecl());
@@ -77,6 +85,39 @@ bool replaces(const clang::CXXRecordDecl& derived, const Special& special) {
          has(find_special(derived), special.kind, false) && !inherits_constructors(derived);
 }
 
+/// Whether code of the class runs, or may throw, between the base's constructor and its destructor: in C++ the base's
+/// part is there without the rest of the object then.
+bool acts_around_its_base(const clang::CXXRecordDecl& derived) {
+  const auto acts = [](const clang::FieldDecl* field) {
+    const clang::Expr* value = field->getInClassInitializer();
+    return acts_at_its_end(field->getType()) || (value && !value->isEvaluatable(field->getASTContext()));
+  };
+  return declares_constructors(derived) || std::any_of(derived.field_begin(), derived.field_end(), acts) ||
+         std::any_of(derived.method_begin(), derived.method_end(),
+                     [](const clang::CXXMethodDecl* method) { return method->size_overridden_methods() != 0; });
+}
+
+bool declares_copies(const clang::CXXRecordDecl& record) {
+  return record.hasUserDeclaredCopyConstructor() || record.hasUserDeclaredCopyAssignment() ||
+         record.hasUserDeclaredDestructor() || record.hasUserDeclaredMoveOperation();
+}
+
+/// Whether C++ moves the fields of `derived`, which moves are not copies of, and copies those of `base`.
+bool moves_without_base(const clang::CXXRecordDecl& base, const clang::CXXRecordDecl& derived) {
+  if (!declares_copies(base) || base.hasUserDeclaredMoveOperation() || declares_copies(derived)) return false;
+  return std::any_of(derived.field_begin(), derived.field_end(), [](const clang::FieldDecl* field) {
+    return !field->getType().isTriviallyCopyableType(field->getASTContext());
+  });
+}
+
+/// Whether the constructors of `derived` replace a copy or move constructor that `base` declares without a body.
+bool loses_declared_copy(const clang::CXXRecordDecl& base, const clang::CXXRecordDecl& derived) {
+  return declares_constructors(derived) && !inherits_constructors(derived) && !declares_copies(derived) &&
+         std::any_of(base.ctor_begin(), base.ctor_end(), [](const clang::CXXConstructorDecl* one) {
+           return one->isCopyOrMoveConstructor() && !one->isImplicit() && !one->isUserProvided();
+         });
+}
+
 /// Why the class that is flattened would not do what C++ does with the base's `special`; empty if it does.
 std::string why_different(const Special& special, const clang::CXXRecordDecl& derived) {
   const clang::CXXDestructorDecl* destructor = derived.getDestructor();
@@ -93,6 +134,8 @@ std::string why_different(const Special& special, const clang::CXXRecordDecl& de
     case Special::Kind::destroys:
       return destructor && !destructor->isImplicit()
                  ? "C++ runs the base's destructor after this class's, which modgen does not do"
+             : acts_around_its_base(derived)
+                 ? "C++ runs the base's destructor for the base's part alone, which modgen does not do"
                  : "";
     case Special::Kind::compares:
       if (special.function->isDefaulted())
@@ -120,24 +163,67 @@ bool has_other_user(const Family& family, const Entity& entity, const Symbol& ow
                      [&](const auto& one) { return one.get() != &entity && derives(one->levels.front().symbol); });
 }
 
+bool is_constant(const clang::VarDecl& variable) {
+  return variable.isConstexpr() || variable.getType().isConstQualified();
+}
+
+/// The first static variable in `code` that is no constant; null if it has none.
+const clang::VarDecl* find_static_variable(const clang::Stmt* code) {
+  struct Visitor : SyntaxVisitor {
+    const clang::VarDecl* found = nullptr;
+    bool VisitVarDecl(clang::VarDecl* variable) override {
+      if (!found && variable->isStaticLocal() && !is_constant(*variable)) found = variable;
+      return true;
+    }
+  } visitor;
+  visitor.visit(code);
+  return visitor.found;
+}
+
+/// The static variable that `member` is, or that its code declares.
+const clang::VarDecl* static_variable(const clang::NamedDecl& member) {
+  if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(&member))
+    return is_constant(*variable) ? nullptr : variable;
+  if (const auto* field = llvm::dyn_cast<clang::FieldDecl>(&member))
+    return find_static_variable(field->getInClassInitializer());
+  const clang::FunctionDecl* function = member.getAsFunction();
+  return function ? find_static_variable(Specs::defined(*function).getBody()) : nullptr;
+}
+
 }  // namespace
 
 void check_shared_variables(const Family& family, const Entity& entity, const std::vector<Member>& members) {
   for (const Member& member : members) {
-    const auto* variable = llvm::dyn_cast_or_null<clang::VarDecl>(member.decl);
-    if (!variable || variable->isConstexpr() || variable->getType().isConstQualified()) continue;
+    const clang::VarDecl* variable = member.decl ? static_variable(*member.decl) : nullptr;
+    if (!variable) continue;
     const Symbol& owner = *entity.levels[member.level].symbol;
     if (has_other_user(family, entity, owner))
       family.specs().reject(entity.levels.front().symbol->where,
-                            "'" + member.name + "' is one variable of all classes that derive from '" + owner.name +
-                                "', and flattened, each class would have its own",
+                            "'" + variable->getNameAsString() + "' is one variable of all classes that derive from '" +
+                                owner.name + "', and flattened, each class would have its own",
                             "make it a constant, or a variable outside of the class",
-                            {{Diagnostic::Severity::note, member.slice->core, "the static member", "", {}}});
+                            {{Diagnostic::Severity::note,
+                              member.slice->core,
+                              variable == member.decl ? "the static member" : "the static variable",
+                              "",
+                              {}}});
   }
 }
 
 void check_special_members(const Family& family, const Entity& entity) {
   const auto record = [&](size_t level) -> const clang::CXXRecordDecl& { return *entity.levels[level].symbol->record; };
+  for (size_t level = 1; level < entity.levels.size() && !entity.is_module(); ++level)
+    for (size_t below = level; below-- > 0;) {
+      const bool loses = loses_declared_copy(record(level), record(below));
+      if (!loses && !moves_without_base(record(level), record(below))) continue;
+      family.specs().reject(
+          entity.levels[below].symbol->where,
+          loses ? "the constructors of this class replace the copies that its base declares"
+                : "C++ moves the fields of this class and copies those of its base, which modgen does not do",
+          loses ? "declare the base's copies here, too" : "declare a destructor here, too, as in the base",
+          {{Diagnostic::Severity::note, entity.levels[level].symbol->where, "the base", "", {}}});
+      return;
+    }
   for (size_t level = 1; level < entity.levels.size(); ++level)
     for (const Special& special : find_special(record(level)))
       for (size_t below = level; below-- > 0 && !replaces(record(below), special);) {

@@ -11,72 +11,13 @@
 
 #include "generator/flatten/family.h"
 #include "generator/flatten/library_effects.h"
+#include "generator/flatten/named_by_base.h"
 #include "generator/flatten/operands.h"
 #include "generator/source/slices.h"
 #include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 namespace {
-
-struct SuperCall {
-  const clang::CallExpr* call;
-  const clang::CXXMethodDecl* callee;
-  SourceSpan qualifier;  // `AlphaImpl::`
-  SourceSpan name;
-  size_t level;                         // level of the callee
-  const clang::Expr* object = nullptr;  // as written; null if it is left out
-  bool is_on_this() const { return !object || llvm::isa<clang::CXXThisExpr>(object->IgnoreParenImpCasts()); }
-};
-
-class Finder : public SyntaxVisitor {
- public:
-  Finder(const Family& family, const Entity& entity) : family_(family), entity_(entity) {}
-  std::vector<SuperCall> calls;
-  std::vector<const clang::MemberExpr*> fields;  // Base::field
-  std::vector<const clang::CallExpr*> owned;     // own<T>(…)
-
-  bool VisitMemberExpr(clang::MemberExpr* member) override {
-    if (member->hasQualifier() && llvm::isa<clang::FieldDecl>(member->getMemberDecl()) &&
-        find_level(*member->getMemberDecl()))
-      fields.push_back(member);
-    return true;
-  }
-  bool VisitCallExpr(clang::CallExpr* call) override {
-    const clang::Expr* callee = call->getCallee()->IgnoreParenImpCasts();
-    if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(callee); member && member->hasQualifier())
-      add(*call, *member->getMemberDecl(), member->getQualifierLoc(), member->getMemberLoc(),
-          member->isImplicitAccess() ? nullptr : member->getBase());
-    if (const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(callee); name && name->hasQualifier())
-      add(*call, *name->getDecl(), name->getQualifierLoc(), name->getLocation());
-    const clang::FunctionDecl* function = call->getDirectCallee();
-    if (function && function->getDeclName().isIdentifier() && call->getNumArgs() == 1 &&
-        function->getQualifiedNameAsString() == "modular::own")
-      owned.push_back(call);
-    return true;
-  }
-
- private:
-  void add(const clang::CallExpr& call, const clang::ValueDecl& callee, clang::NestedNameSpecifierLoc qualifier,
-           clang::SourceLocation name, const clang::Expr* object = nullptr) {
-    const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&callee);
-    const auto level = find_level(callee);
-    if (!method || !level) return;
-    const auto& manager = family_.specs().manager();
-    calls.push_back({&call, method, family_.parsed().span(manager, qualifier.getSourceRange()),
-                     family_.parsed().token(manager, name), *level, object});
-  }
-
-  std::optional<size_t> find_level(const clang::ValueDecl& member) const {
-    const auto* owner = llvm::dyn_cast<clang::CXXRecordDecl>(member.getDeclContext());
-    const Symbol* symbol = owner ? family_.specs().symbol(owner) : nullptr;
-    for (size_t level = 0; symbol && level < entity_.levels.size(); ++level)
-      if (entity_.levels[level].symbol == symbol) return level;
-    return std::nullopt;
-  }
-
-  const Family& family_;
-  const Entity& entity_;
-};
 
 class SuperCalls {
  public:
@@ -94,12 +35,11 @@ class SuperCalls {
   std::vector<Replacement> in(const clang::FunctionDecl& function, size_t level, const clang::Stmt& code,
                               const Substitution& arguments, std::set<std::string>& inlined) {
     std::vector<Replacement> replacements;
-    Finder finder(family_, entity_);
-    finder.visit(&code);
+    const NamedByBase named = find_named_by_base(family_, entity_, code);
     clang::ParentMap parents(const_cast<clang::Stmt*>(&code));
     const CallSite site{function, level, code, parents, arguments, names_declared(Specs::defined(function)), inlined};
-    for (const SuperCall& call : finder.calls) replacements.push_back(replace(call, site));
-    for (const clang::MemberExpr* field : finder.fields) {
+    for (const SuperCall& call : named.calls) replacements.push_back(replace(call, site));
+    for (const clang::MemberExpr* field : named.fields) {
       const SourceSpan qualifier = span(field->getQualifierLoc().getSourceRange());
       const auto& owner = *llvm::cast<clang::CXXRecordDecl>(field->getMemberDecl()->getDeclContext());
       const std::string name = family_.member_name(field->getMemberDecl()->getNameAsString(),
@@ -107,7 +47,9 @@ class SuperCalls {
       const bool is_hidden = site.names.count(name) || arguments.hidden.count(name);
       replacements.push_back({qualifier, field->isImplicitAccess() && is_hidden ? Fragment("this->") : Fragment()});
     }
-    for (const clang::CallExpr* call : finder.owned) {
+    for (const auto& [qualifier, owner] : named.of_libraries)
+      replacements.push_back({qualifier, library_qualifier(*owner, qualifier)});
+    for (const clang::CallExpr* call : named.owned) {
       std::vector<Replacement> inside = replacements;
       const SourceSpan whole = span(call->getSourceRange()), argument = span(call->getArg(0)->getSourceRange());
       std::erase_if(replacements, [&](const Replacement& one) {
@@ -164,6 +106,15 @@ class SuperCalls {
   Fragment own_qualifier(const SuperCall& call) const {
     Fragment text;
     text.add(entity_.name + (entity_.is_module() ? "Impl" : "") + "::", call.qualifier);
+    return text;
+  }
+
+  /// The name of a library's class from within a family's namespace.
+  static Fragment library_qualifier(const clang::CXXRecordDecl& owner, SourceSpan where) {
+    std::string name = owner.getQualifiedNameAsString();
+    if (name.starts_with("modular::")) name.erase(0, std::string_view("modular::").size());
+    Fragment text;
+    text.add(name + "::", where);
     return text;
   }
 
@@ -256,6 +207,7 @@ class SuperCalls {
                                            const Bound& bound) {
     const clang::Expr* value = returned(body);
     if (!value || !(bound.can_repeat || bound.can_move_once)) return std::nullopt;
+    if (find_single(body) || has_acting_temporary(*value)) return std::nullopt;
     const clang::Stmt* parent = meaningful_parent(site.parents, call.call);
     if (!is_returned_value(*value, definition, call.level, copies(parent, site.function))) return std::nullopt;
     const SourceSpan whole = span(call.call->getSourceRange());

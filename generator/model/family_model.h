@@ -134,7 +134,8 @@ struct EntryPlan {
     std::vector<Trust> trusted;
     // Config fields with counts of which each head or group serves several others, so that ranks can hold the same one.
     std::set<std::string> shared_counts = {};
-    std::optional<Trust> not_in_sequence = {};  // why layers cannot run on a part of the positions, if they cannot
+    // Why the entry cannot run on parts of the positions: `operation` is sequence or context parallelism.
+    std::vector<Trust> obstacles = {};
   };
   /// The value that a pipeline stage passes to the next.
   struct StageCut {
@@ -159,7 +160,9 @@ struct EntryPlan {
   // Lists whose layers can run on a part of the positions, and the parameters of whose gradients each tp rank then has
   // a part.
   std::vector<std::string> sequence, partial_in_sequence;
-  bool uncached = false;  // it looks along the sequence other than through functions that know the cache
+  bool uncached = false;      // it looks along the sequence other than through functions that know the cache
+  std::string context_error;  // why context-parallel ranks cannot divide its sequences; empty if they can
+  bool full_loss = false;     // context-parallel ranks compute the same loss
   std::vector<StageCut> cuts;
   Proof proof;
 };

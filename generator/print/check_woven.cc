@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstring>
 #include <optional>
 #include <set>
 #include <string_view>
 
+#include "generator/print/woven_operand.h"
 #include "generator/source/slices.h"
 #include "generator/weave/plan.h"
 
@@ -167,7 +167,7 @@ class Unweaver {
       return adds_until(end + 2);
     }
     if (reassigns(woven, "whole") && !flattened_.reads(flat, {woven_.word(woven), "=", "tp", "::", "whole"}))
-      return adds_until(woven + 8);
+      return adds_until(woven + 9);
     if (woven_.reads(woven, {"if", "(", "!", "pp", "::"}) && !flattened_.reads(flat, {"if", "(", "!", "pp", "::"})) {
       const bool asks_second_stack = woven_.reads(woven + 5, {"second_stack", "("}) && woven_.is_name(woven + 7);
       const size_t close = woven + (asks_second_stack ? 8 : 7), value = close + 3;
@@ -274,7 +274,7 @@ class Unweaver {
     add(woven, open + 1);
     add(end, close + 1);
     if (space == "pp" && flattened_.word(flat) == "*") ++flat;
-    return is_operand(open + 1, end, close, flat);
+    return is_operand(woven_, {open + 1, end, close}, flattened_, flat);
   }
 
   /// `call(layer, x)` for `layer(x)`, `layer->forward(x)`, `(*layer)(x)` or `layer.get()->forward(x)`.
@@ -329,38 +329,6 @@ class Unweaver {
     flat = at + 2;
     woven += 2;
     return true;
-  }
-
-  /// Whether [begin, end) is the same operand without the call around it, which ends at `close`.
-  bool is_operand(size_t begin, size_t end, size_t close, size_t flat) const {
-    static const std::set<std::string_view> kNoOperator = {".", "->", "::"},
-                                            kBefore = {"(", ",", "{", "[", "=", "return", "?", ":", ";", "}"},
-                                            kAfter = {")", ",", "}", "]", ";", "?", ":"}, kSums = {"+", "-"},
-                                            kProducts = {"*", "/", "%"}, kArithmetic = {"+", "-", "*", "/", "%"};
-    std::set<std::string_view> operators;
-    for (size_t at = begin; at < end; ++at) {
-      const std::string_view word = woven_.word(at);
-      if (woven_.opens(at))
-        at = woven_.closing(at);
-      else if (word == "<" && woven_.word(woven_.find(">", at, end) + 1) == "(")
-        at = woven_.find(">", at, end);  // std::get<0>(values)
-      else if (std::ispunct(static_cast<unsigned char>(word[0])) && !std::strchr("_\"'", word[0]) &&
-               !kNoOperator.count(word))
-        operators.insert(word);
-    }
-    // `f(model->) layer` has the tokens of `f(model->layer)`.
-    const std::string_view after = woven_.word(close + 1), before = flat > 0 ? flattened_.word(flat - 1) : ";";
-    if (begin == end || kNoOperator.count(woven_.word(end - 1)) || woven_.is_name(close + 1) ||
-        kNoOperator.count(before))
-      return false;
-    if (operators.empty()) return true;
-    // `x + f(a * b)`: a sign with two operands binds less than a product.
-    const std::string_view operand = flat > 1 ? flattened_.word(flat - 2) : "return";
-    const bool is_in_sum = kSums.count(before) && std::ranges::includes(kProducts, operators) &&
-                           (operand == ")" || operand == "]" || (operand != "return" && flattened_.is_name(flat - 2)));
-    if (!is_in_sum && !kBefore.count(before)) return false;
-    return kSums.count(after) ? std::ranges::includes(kArithmetic, operators)
-                              : kAfter.count(after) && (after != "?" || !operators.count("?"));
   }
 
   // ---- Declarations that weaving adds and removes ----

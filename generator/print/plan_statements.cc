@@ -65,8 +65,11 @@ std::optional<PlanStatement> try_base(const EntryPlan& plan, const EntryPlan& ba
   PlanStatement statement{&base, path, plan};
   EntryPlan& rows = statement.rows;
   rows.uncached = plan.uncached && !base.uncached;
+  rows.full_loss = plan.full_loss && !base.full_loss;
+  if (plan.context_error == base.context_error) rows.context_error.clear();
   const bool begins_with_base =
-      (plan.uncached || !base.uncached) && remove_base(base.units, path, rows.units) &&
+      (plan.uncached || !base.uncached) && (plan.full_loss || !base.full_loss) &&
+      (!plan.context_error.empty() || base.context_error.empty()) && remove_base(base.units, path, rows.units) &&
       remove_base(base.tensor_splits, path, rows.tensor_splits) && remove_base(base.ties, path, rows.ties) &&
       remove_base_stacks(base, path, rows.stacks) && remove_base(base.everywhere, path, rows.everywhere) &&
       remove_base(base.divides, path, rows.divides) && remove_base(base.experts, path, rows.experts) &&
@@ -78,9 +81,10 @@ std::optional<PlanStatement> try_base(const EntryPlan& plan, const EntryPlan& ba
 }
 
 size_t count_rows(const EntryPlan& plan) {
-  size_t rows = plan.uncached + plan.units.size() + plan.tensor_splits.size() + plan.ties.size() +
-                plan.everywhere.size() + plan.divides.size() + plan.experts.size() + plan.rates.size() +
-                plan.tables.size() + plan.sequence.size() + plan.partial_in_sequence.size();
+  size_t rows = plan.uncached + plan.full_loss + !plan.context_error.empty() + plan.units.size() +
+                plan.tensor_splits.size() + plan.ties.size() + plan.everywhere.size() + plan.divides.size() +
+                plan.experts.size() + plan.rates.size() + plan.tables.size() + plan.sequence.size() +
+                plan.partial_in_sequence.size();
   for (const EntryPlan::Stack& stack : plan.stacks) rows += stack.first.size() + stack.last.size();
   return rows;
 }

@@ -130,6 +130,8 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
   write_names(json, "sequence", plan.sequence);
   write_names(json, "partial_in_sequence", plan.partial_in_sequence);
   if (plan.uncached) json.attribute("uncached", true);
+  if (!plan.context_error.empty()) json.attribute("context_error", plan.context_error);
+  if (plan.full_loss) json.attribute("full_loss", true);
   json.attributeArray("stage_cuts", [&] {
     for (const EntryPlan::StageCut& cut : plan.cuts)
       json.object([&] {
@@ -187,6 +189,8 @@ std::string members(const FamilyModel& family, const EntryPlan& plan) {
   text += member("sequence", each(plan.sequence, quoted));
   text += member("partial_in_sequence", each(plan.partial_in_sequence, quoted));
   if (plan.uncached) text += "    .uncached = true,\n";
+  if (!plan.context_error.empty()) text += "    .context_error = " + quoted(plan.context_error) + ",\n";
+  if (plan.full_loss) text += "    .full_loss = true,\n";
   return text;
 }
 
@@ -269,8 +273,14 @@ std::string proof_text(const FamilyModel& family) {
           .append(": ")
           .append(trust.assumption)
           .append("\n");
-    if (const auto& obstacle = plan.proof.not_in_sequence)
-      text += "  " + obstacle->location + ": no sequence parallelism: " + obstacle->assumption + "\n";
+    for (const EntryPlan::Trust& obstacle : plan.proof.obstacles)
+      text.append("  ")
+          .append(obstacle.location)
+          .append(": no ")
+          .append(obstacle.operation)
+          .append(": ")
+          .append(obstacle.assumption)
+          .append("\n");
   }
   return text;
 }

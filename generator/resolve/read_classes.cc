@@ -7,6 +7,22 @@
 #include "generator/resolve/spec_reader.h"
 
 namespace modgen {
+namespace {
+
+/// Whether a flattened class has the attribute, or means the same without it.
+bool is_kept(const clang::Attr& attribute) {
+  return attribute.isImplicit() || attribute.isInherited() ||
+         llvm::isa<clang::AnnotateAttr, clang::FinalAttr, clang::WarnUnusedResultAttr, clang::UnusedAttr,
+                   clang::DeprecatedAttr>(attribute);
+}
+
+/// Whether the type is `Its<…>`, which MODULAR_FAMILY defines.
+bool names_its(clang::TemplateSpecializationTypeLoc loc) {
+  const auto* its = loc.getTypePtr()->getTemplateName().getAsTemplateDecl();
+  return its && llvm::isa<clang::TypeAliasTemplateDecl>(its) && its->getName() == "Its";
+}
+
+}  // namespace
 
 void SpecReader::read_class(const clang::CXXRecordDecl& record, const Slice& slice) {
   if (!record.isThisDeclarationADefinition())
@@ -21,6 +37,10 @@ void SpecReader::read_class(const clang::CXXRecordDecl& record, const Slice& sli
     symbol->holder = &record;
     return extend(*symbol, record, slice);
   }
+  for (const clang::Attr* attribute : record.attrs())
+    if (!is_kept(*attribute))
+      specs_.reject(parsed_.span(manager_, attribute->getRange()), "modgen does not keep this attribute of a class",
+                    "remove it, or put it on the members");
   Symbol& symbol = add(record, Symbol::Kind::plain_class, record.getName().str(), slice);
   symbol.record = &record;
   for (const clang::CXXBaseSpecifier& base : record.bases()) {
@@ -89,7 +109,8 @@ Symbol* SpecReader::type_symbol(clang::TypeLoc loc) {
   loc = loc.getUnqualifiedLoc();
   if (const auto elaborated = loc.getAs<clang::ElaboratedTypeLoc>()) loc = elaborated.getNamedTypeLoc();
   if (const auto alias = loc.getAs<clang::TypedefTypeLoc>()) return specs_.symbol(alias.getTypedefNameDecl());
-  if (const auto special = loc.getAs<clang::TemplateSpecializationTypeLoc>()) return its_symbol(special);
+  if (const auto special = loc.getAs<clang::TemplateSpecializationTypeLoc>(); special && names_its(special))
+    return its_symbol(special);
   if (const auto* record = loc.getType()->getAsCXXRecordDecl()) return specs_.symbol(record);
   return nullptr;
 }

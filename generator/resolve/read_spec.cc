@@ -18,6 +18,7 @@ void SpecReader::read() {
   check_line_lengths();
   find_namespace();
   read_head();
+  check_tokens();
   if (!spec_.space) return;
   slice_namespace();
   for (const Slice& slice : spec_.slices) read_slice(slice);
@@ -52,6 +53,25 @@ void SpecReader::check_line_lengths() {
         {spec_.file, at, at},
         "a line or a comment of more than " + std::to_string(kMost) + " bytes, which takes too long to format",
         "shorten it, or read the text from a file when the model is made");
+  }
+}
+
+void SpecReader::check_tokens() {
+  static constexpr std::string_view kPlaces[] = {"__LINE__",           "__FILE__",         "__FILE_NAME__",
+                                                 "__BASE_FILE__",      "__COUNTER__",      "__builtin_LINE",
+                                                 "__builtin_COLUMN",   "__builtin_FILE",   "source_location",
+                                                 "__builtin_FUNCTION", "__INCLUDE_LEVEL__"};
+  const std::string& text = parsed_.sources[spec_.file].text;
+  bool is_header = false;
+  for (const RawToken& token : raw_tokens(text, 0, static_cast<uint32_t>(text.size()))) {
+    const std::string_view word = std::string_view(text).substr(token.begin, token.end - token.begin);
+    const SourceSpan where{spec_.file, token.begin, token.end};
+    if (token.kind == RawToken::Kind::identifier && !is_header && std::ranges::find(kPlaces, word) != std::end(kPlaces))
+      specs_.reject(where, "'" + std::string(word) + "' is another value in the flattened file",
+                    "write a value that does not depend on where the code is");
+    if (token.kind == RawToken::Kind::comment && word.starts_with("//") && word.find('\n') != std::string_view::npos)
+      specs_.reject(where, "this comment continues on the next line", "remove the backslash at the end of its line");
+    is_header = word == "<";
   }
 }
 

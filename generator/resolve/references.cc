@@ -278,7 +278,11 @@ std::vector<SourceSpan> collect_messages(const clang::NamespaceDecl& space, cons
   } visitor;
   visitor.visit(&space);
   std::vector<SourceSpan> messages;
-  for (const clang::SourceRange& range : visitor.strings.found) messages.push_back(parsed.span(manager, range));
+  for (const clang::SourceRange& range : visitor.strings.found) {
+    messages.push_back(parsed.span(manager, range));
+    if (range.getBegin().isMacroID())
+      messages.push_back(parsed.token(manager, manager.getSpellingLoc(range.getBegin())));
+  }
   return messages;
 }
 

@@ -31,6 +31,8 @@ class SpecReader {
   SourceSpan core(const clang::Decl& decl) const { return parsed_.span(manager_, decl); }
 
   void check_line_lengths();
+  /// Rejects names whose value depends on the location, and comments of which a backslash continues the line.
+  void check_tokens();
   void find_namespace();
   void reject_outside_namespace(const clang::Decl& decl);
   void read_head();
@@ -95,8 +97,9 @@ struct SelfRead {
 /// reference.
 std::vector<SelfRead> self_reads(const clang::NamespaceDecl& space);
 
-/// A member of a base that code of `space` reaches through a cast or reference to the base, of an object whose class
-/// declares the member again: C++ means the base's, and the one class that flattening makes has only the other.
+/// A member of a base that code of `space` names of an object of the base, where the same code also sees an object of a
+/// class that declares the member again as one of the base: by a conversion, a copy, or a function's result. C++ means
+/// the base's member, and the one class that flattening makes has only the other.
 struct BaseView {
   std::string name, base;
   clang::SourceLocation where;

@@ -22,6 +22,11 @@ std::string without_arguments(std::string name) {
   return result;
 }
 
+bool are_redeclarations(const clang::NamedDecl& one, const clang::NamedDecl& other) {
+  const clang::FunctionDecl *function = one.getAsFunction(), *other_function = other.getAsFunction();
+  return function && other_function && function->getCanonicalDecl() == other_function->getCanonicalDecl();
+}
+
 }  // namespace
 
 Counterparts::Counterparts(const Family& family, const Fragment& text, uint32_t file)
@@ -110,7 +115,7 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
     if (const auto* function_template = function->getTemplateInstantiationPattern())
       flattened_pattern = function_template;
   const clang::NamedDecl* from = origin(*flattened_pattern);
-  if (from && locate(from->getLocation()) == where) return true;
+  if (from && (locate(from->getLocation()) == where || are_redeclarations(*from, *pattern))) return true;
   if (exactly) return false;
   // A class of libtorch or of the contract that replaces a class of a spec, and members that both declare.
   if (symbol && !from && !family_.library_type(*symbol, *context.level).empty())
@@ -118,8 +123,11 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
            (llvm::isa<clang::CXXConstructorDecl>(flattened) && llvm::isa<clang::CXXConstructorDecl>(named));
   if (named.isTemplateParameter()) return flattened.getDeclName() == named.getDeclName();
   if (!from) return false;
-  // A function or constant: names are unique in a family, but a variable of the code may hide them.
-  if (!symbol) return !owner && flattened.getDeclContext()->isFileContext();
+  // A function or constant, replaced by another one. An overload does not replace another one.
+  if (!symbol) {
+    const Symbol *here = family_.specs().symbol(from), *there = family_.specs().symbol(pattern);
+    return here && there && here != there && flattened.getDeclContext()->isFileContext();
+  }
   if (!user || !belongs_to(*user, *symbol, context)) return false;
   // The family's replacement: the declaration of that name in a level nearer to the family.
   if (from->getDeclName() != named.getDeclName() &&

@@ -118,7 +118,10 @@ bool Match::statement(const clang::Stmt& flattened, const clang::Stmt& spec, con
   }
   if (const auto* handler = dyn_cast<clang::CXXCatchStmt>(&spec)) {
     const auto& flattened_part = *clang::cast<clang::CXXCatchStmt>(&flattened);
-    if (handler->getExceptionDecl()) locals_[handler->getExceptionDecl()] = flattened_part.getExceptionDecl();
+    if (const clang::VarDecl* caught = handler->getExceptionDecl()) {
+      if (!distinguishes(flattened.getBeginLoc(), caught->getType())) return false;
+      locals_[caught] = flattened_part.getExceptionDecl();
+    }
     return sequence(get_statements(flattened_part.getHandlerBlock()), get_statements(handler->getHandlerBlock()),
                     scope);
   }
@@ -167,6 +170,7 @@ bool Match::children(const clang::Stmt& flattened, const clang::Stmt& spec, cons
   if (here.size() != there.size()) return differs(flattened, "this has other parts than in the spec");
   bool redefined = false;
   const bool is_call = isa<clang::CallExpr>(spec);
+  bool calls_other_instance = false;  // of a library's function template
   for (size_t index = 0; index < here.size(); ++index) {
     if (!here[index] != !there[index]) return differs(flattened, "this has other parts than in the spec");
     if (!here[index]) continue;
@@ -178,9 +182,21 @@ bool Match::children(const clang::Stmt& flattened, const clang::Stmt& spec, cons
       return false;
     }
     redefined |= redefined_;
+    if (is_call && redefined_) calls_other_instance = index == 0 && names_library(*there[index]);
+    // The type of a renamed string differs in its length.
+    const auto* argument = dyn_cast<clang::Expr>(there[index]);
+    calls_other_instance &= !argument || !isa<clang::StringLiteral>(argument->IgnoreParenImpCasts());
   }
   redefined_ = redefined;
-  return true;
+  return !calls_other_instance ||
+         differs(flattened, "this calls another instance of a library's function than in the spec");
+}
+
+bool Match::names_library(const clang::Stmt& callee) const {
+  const auto* expr = dyn_cast<clang::Expr>(&callee);
+  const auto* name = expr ? dyn_cast<clang::DeclRefExpr>(expr->IgnoreParenImpCasts()) : nullptr;
+  const SourceSpan where = name ? counterparts_.locate(name->getDecl()->getLocation()) : SourceSpan{};
+  return name && !counterparts_.family().specs().of_file(where.file);
 }
 
 bool Match::calls(const clang::Stmt* flattened, const clang::CXXMethodDecl& callee) const {

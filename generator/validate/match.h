@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -97,15 +98,28 @@ class Match {
   const clang::CXXMethodDecl* super_callee(const clang::CallExpr& call, const BindingScope& scope) const;
   BindingScope called(const clang::CXXMethodDecl& callee, const clang::CallExpr& call, const BindingScope& scope) const;
   bool calls(const clang::Stmt* flattened, const clang::CXXMethodDecl& callee) const;
+  /// Whether the callee is a function of a library, by its name.
+  bool names_library(const clang::Stmt& callee) const;
   bool is_made_by_macro(const clang::Expr& literal) const;
   /// Whether a qualified name refers to the base's member, regardless of redefinitions.
   bool names_base(const clang::Expr& name) const;
+
+  /// Whether a dependent call chooses among the same functions.  (match_templates.cc)
+  bool overloads(const clang::OverloadExpr& flattened, const clang::OverloadExpr& spec, const BindingScope& scope);
+  /// Whether instances of a spec's function template do the same; true for other declarations.
+  bool instances(const clang::ValueDecl& flattened, const clang::ValueDecl& spec, const BindingScope& scope);
+  /// Whether the flattened classes give a question about types the same answer.  (match_types.cc)
+  bool answers(const clang::Expr& flattened, const clang::Expr& spec);
+  /// Whether no class that `type` is, or that derives from it, is merged with another one.
+  bool distinguishes(clang::SourceLocation at, clang::QualType type);
+  bool is_merged(clang::QualType type) const;
 
   const Counterparts& counterparts_;
   Validation& validation_;
   std::map<const clang::ValueDecl*, const clang::ValueDecl*>
       locals_;  // variables and members of local types of specs to flattened ones; looked up only
   std::map<const clang::DeclContext*, const clang::DeclContext*> local_types_;  // likewise
+  std::set<const clang::FunctionDecl*> instances_;  // of specs' templates, compared so far; looked up only
   std::optional<Difference> difference_;
   bool converts_freely_ = false;  // the next expression is an argument of a redefined function
   bool redefined_ = false;        // the type of the last expression follows a redefinition of the family

@@ -145,6 +145,9 @@ bool Match::folded(const clang::CXXBoolLiteralExpr& flag, const clang::VarDecl& 
 }
 
 bool Match::same_type(const clang::Expr& flattened, const clang::Expr& spec, const BindingScope& scope) {
+  // A list in a template has no type.
+  if (spec.getType().isNull() || flattened.getType().isNull())
+    return spec.getType().isNull() == flattened.getType().isNull();
   if (flattened.getType().getCanonicalType() == spec.getType().getCanonicalType()) return true;
   const std::string here = counterparts_.type_of_flattened(flattened.getType()),
                     there = counterparts_.type_of_spec(spec.getType(), scope.context);
@@ -241,8 +244,15 @@ bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const B
     if (const auto* member = dyn_cast<clang::MemberExpr>(&flattened);
         member && isa<clang::CXXThisExpr>(member->getBase()))
       return refers(*member->getMemberDecl(), *reference->getDecl(), flattened, scope, names_base(*reference));
+  // A family may replace a field by a constant.
+  if (const auto* member = dyn_cast<clang::MemberExpr>(&spec); member && isa<clang::CXXThisExpr>(member->getBase()))
+    if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&flattened))
+      return refers(*reference->getDecl(), *member->getMemberDecl(), flattened, scope, names_base(*member));
   if (flattened.getStmtClass() != spec.getStmtClass())
     return differs(flattened, "this is another kind of expression than in the spec");
+  if (!answers(flattened, spec)) return false;
+  if (const auto* names = dyn_cast<clang::OverloadExpr>(&spec))
+    if (!overloads(*clang::cast<clang::OverloadExpr>(&flattened), *names, scope)) return false;
   if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&spec))
     return refers(*clang::cast<clang::DeclRefExpr>(&flattened)->getDecl(), *reference->getDecl(), flattened, scope,
                   names_base(*reference));
@@ -352,7 +362,7 @@ bool Match::refers(const clang::ValueDecl& flattened, const clang::ValueDecl& sp
   if (flattened.getType().getCanonicalType() != spec.getType().getCanonicalType())
     redefined_ |= counterparts_.type_of_flattened(flattened.getType()) !=
                   counterparts_.type_of_spec(spec.getType(), scope.context);
-  return true;
+  return instances(flattened, spec, scope);
 }
 
 bool Match::literals(const clang::StringLiteral& flattened, const clang::StringLiteral& spec,

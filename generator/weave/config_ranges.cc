@@ -6,6 +6,7 @@
 #include <map>
 
 #include "generator/weave/partition.h"
+#include "generator/weave/trace.h"
 
 namespace modgen {
 namespace {
@@ -262,8 +263,14 @@ class RangeFinder {
       }
       case Expr::Kind::field:
         if (!expr.operands.empty()) {
-          const Class* config = find_config(*code.owner, expr.operands[0]);
-          return config ? add(*config, expr, guards, counts_parts) : void();
+          if (const Class* config = find_config(*code.owner, expr.operands[0]))
+            return add(*config, expr, guards, counts_parts);
+          if (!code.node || !code.function || !code.function->is_constructor) return;
+          const auto [value, config, method] = find_member_value(*code.node, expr.operands[0], expr.name);
+          if (!value.expr) return;
+          return follow(config ? Code{nullptr, class_of_type(family_, config->type), method}
+                               : find_constructor_of(*value.node, *value.expr),
+                        *value.expr);
         }
         if (code.owner->is_config) return add(*code.owner, expr, guards, counts_parts);
         if (const Field* field = find_field(*code.owner, expr.name); field && code.node && !field->varies)

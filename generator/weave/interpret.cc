@@ -4,17 +4,11 @@
 #include <iterator>
 
 #include "generator/weave/interpreter.h"
+#include "generator/weave/partition.h"
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {
 namespace {
-
-/// Whether the call runs an FSDP unit's forward, which the runtime wraps.
-bool runs_unit(const Frame& frame, const ModuleNode& root) {
-  return frame.self && frame.function->name == "forward" &&
-         (frame.self == &root ||
-          (frame.self->type && find_annotation(frame.self->type->annotations, AnnotationKind::fsdp_unit)));
-}
 
 /// The first statement after the loop that reads the value that it carries; empty if there is none.
 std::optional<size_t> find_reader(const std::vector<Stmt>& statements, const Traversal& traversal) {
@@ -57,6 +51,8 @@ Interpreter::Interpreter(const FamilyModel& family, const FunctionIndex& functio
       findings_(findings),
       axis_(axis) {
   if (axis != Axis::tp) return;
+  local_counts_ = find_counts(root);
+  vocabularies_ = find_vocabularies(root);
   for_each_node(root, [&](const ModuleNode& node) {
     if (node.field && find_annotation(node.field->annotations, AnnotationKind::pp_split)) has_pipeline_ = true;
   });
@@ -81,12 +77,13 @@ void Interpreter::run_entry(const Function& forward) {
            "run the first stack, then run the second stack on its output");
 }
 
-void Interpreter::read_entry(const Function& forward, const Value& batch) {
+Value Interpreter::read_entry(const Function& forward, const Value& batch) {
   is_entry_ = true;
   const Value result = call(forward, &root_, {}, {batch}, nullptr);
   if (const Value* unknown = find_unknown(result)) reject_unknown(*unknown, forward.where, "the entry returns it");
   for (const auto& [name, member] : result.members)  // those that were changed in place, too
     if (!member.has_failed() && findings_.empty()) check_output(name, forward.where, member);
+  return result;
 }
 
 void Interpreter::read_shares(const Function& forward, const Value& batch, SequenceReading& sequence) {
@@ -259,7 +256,7 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
                       .try_emplace({frame.caller ? frame.caller->context : 0, at, &function},
                                    static_cast<uint32_t>(contexts_.size() + 1))
                       .first->second;
-  frame.on_shards = sequence_ && runs_overload(function, at);
+  if (sequence_) find_woven(frame, at);
   frame_ = &frame;
   const bool is_unit = runs_unit(frame, root_);
   if (is_unit) units_.push_back(self);
@@ -328,16 +325,6 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
   return join_results(frame);
 }
 
-Value Interpreter::join_results(const Frame& frame) {
-  Value result;
-  for (const Value& value : frame.results) result = join(result, value);
-  if (runs_unit(frame, root_)) set_storage(result, Storage());
-  if (result.kind == Value::Kind::mismatch)
-    return fail(frame.function->where, frame.function->name + " returns a value that is " + result.text,
-                "return values that are split the same way");
-  return result;
-}
-
 void Interpreter::initialize(const Initializer& initializer, const Expr* at) {
   std::vector<Value> values;
   for (const Expr& argument : initializer.arguments) values.push_back(evaluate(argument));
@@ -360,85 +347,6 @@ void Interpreter::initialize(const Initializer& initializer, const Expr* at) {
         (field.is_plain || (is_value_class(field.canonical) && !is_family_type(family_, field.canonical))))
       members[field.name] =
           values.empty() && field.canonical == "at::Tensor" ? Value() : make_invariant(field.canonical, true);
-}
-
-std::optional<Traversal> Interpreter::cut_between_stacks(Frame& frame, Frame* caller, const Expr* at) {
-  std::vector<Finding> cut_findings;
-  std::optional<Traversal> traversal = find_cut(*frame.function, frame.reads, cut_findings);
-  for (Finding& finding : cut_findings) report(finding.where, finding.message, finding.advice);
-  const bool is_cut =
-      std::any_of(frame.reads.begin(), frame.reads.end(), [](const auto& reads) { return reads.is_cut; });
-  if (caller && (traversal || is_cut)) caller->reading.is_cut = true;
-  if (traversal) {
-    frame.crossing = frame.fed[traversal->variable].value;
-    // The check after the first stack tests whether this stage runs the second one, which also covers stages in the
-    // middle of the first.
-    const Stmt* const last_feed = &frame.function->body.statements[traversal->feed.back()];
-    std::erase_if(frame.pass_ons, [&](const PassOn& pass_on) {
-      return pass_on.statement == last_feed && pass_on.carried == traversal->carried;
-    });
-  }
-  if (traversal || is_cut || !cut_findings.empty() || !caller) return traversal;
-  for (const StageReads& reads : frame.reads)
-    for (const auto part : {&StageReads::first, &StageReads::last})
-      if ((reads.*part).at && !(caller->reading.*part).at)
-        caller->reading.*part = {at, (reads.*part).node, (reads.*part).marked};
-  return traversal;
-}
-
-void Interpreter::merge_findings(Frame& frame, MethodFindings& found, bool first_time, const Expr* at) {
-  std::vector<Placement> placements;
-  for (auto& [expr, list] : frame.placements) placements.insert(placements.end(), list.begin(), list.end());
-  std::stable_sort(placements.begin(), placements.end(), [](const Placement& a, const Placement& b) {
-    return a.expr->span.begin != b.expr->span.begin ? a.expr->span.begin < b.expr->span.begin
-                                                    : a.expr->span.end > b.expr->span.end;
-  });
-  if (frame.function->is_instance && !placements.empty()) {
-    fail(placements.front().expr->span, "a parallel call would have to be inserted in a template",
-         "write " + frame.function->name + " as a separate method or function for these types");
-    return;
-  }
-  if (frame.function->is_inner && !placements.empty()) {
-    fail(placements.front().expr->span, "a parallel call would have to be inserted in a friend or in an inner class",
-         "declare " + frame.function->name + ", or its class, outside of other classes and functions");
-    return;
-  }
-  const auto same_calls = [](const std::vector<Placement>& a, const std::vector<Placement>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Placement& one, const Placement& other) {
-      return one.call == other.call && one.expr == other.expr;
-    });
-  };
-  if (!first_time) {
-    if (same_calls(placements, found.placements) || (found.on_shards && same_calls(placements, *found.on_shards)))
-      return;
-    const bool can_add_overload = frame.self && !runs_unit(frame, root_) && frame.pass_ons.empty() &&
-                                  !found.traversal && !found.cut && !found.on_shards &&
-                                  placements.empty() != found.placements.empty();
-    if (!can_add_overload) {
-      if (!findings_.empty()) return;  // findings before an error are incomplete
-      fail(
-          at ? at->span : frame.function->where,
-          frame.function->name +
-              " is called with values that are split over tp here, and with other values elsewhere: its parallel calls "
-              "would differ",
-          "use a separate class for one of the two");
-      return;
-    }
-    const std::string overload = frame.function->name + "_on_shards";
-    const auto& methods = frame.self->type->functions;
-    if (const auto taken = std::ranges::find(methods, overload, &Function::name); taken != methods.end()) {
-      fail(
-          taken->where,
-          overload + " is the name of the overload of " + frame.function->name + " for split values, which modgen adds",
-          "rename it");
-      return;
-    }
-    found.on_shards = placements.empty() ? std::exchange(found.placements, {}) : std::move(placements);
-    return;
-  }
-  if (frame.self) found.owner = frame.self->type;
-  found.placements = std::move(placements);
-  found.pass_ons = frame.pass_ons;
 }
 
 EntryPlan::Proof interpret_entry(const FamilyModel& family, const FunctionIndex& functions, const ModuleNode& root,

@@ -216,7 +216,8 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
   if (axis_ == Axis::tp) {
     const Partition partition = find_partition(node, "weight");
     values[0].type = to_type(partition);
-    values[0].counts = find_counts(node, partition);
+    values[0].counts = find_counts(node, partition, local_counts_);
+    values[0].is_vocabulary = is_vocabulary(node, partition, vocabularies_);
   }
   const Count features = output_size(node).count;
   values[0].last_size = product_text(features);

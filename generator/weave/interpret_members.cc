@@ -6,6 +6,7 @@
 #include "generator/weave/interpreter.h"
 #include "generator/weave/partition.h"
 #include "generator/weave/second_names.h"
+#include "generator/weave/trace.h"
 
 namespace modgen {
 namespace {
@@ -40,12 +41,13 @@ std::optional<int64_t> find_constructed_rank(const ModuleNode& node) {
   return sizes ? std::optional(static_cast<int64_t>(sizes->size())) : std::nullopt;
 }
 
-/// The parameter or buffer `name` of the layer `node`; without a name, the one that `node` is.
-Value registered_tensor(const ModuleNode& node, std::string_view name, bool is_parameter, std::optional<int64_t> rank,
-                        Axis axis) {
-  if (axis == Axis::rows || axis == Axis::positions) return Value::tensor(kInvariant, is_parameter, rank);
+}  // namespace
+
+Value Interpreter::registered_tensor(const ModuleNode& node, std::string_view name, bool is_parameter,
+                                     std::optional<int64_t> rank) const {
+  if (axis_ != Axis::tp && axis_ != Axis::sequence) return Value::tensor(kInvariant, is_parameter, rank);
   const Partition partition = find_partition(node, name);
-  if (axis == Axis::sequence) {
+  if (axis_ == Axis::sequence) {
     Value whole = Value::tensor(kInvariant, is_parameter, rank);
     whole.is_fixed = true;
     whole.is_inside = partition.dim.has_value();
@@ -53,11 +55,10 @@ Value registered_tensor(const ModuleNode& node, std::string_view name, bool is_p
     return whole;
   }
   Value value = Value::tensor(to_type(partition), is_parameter, rank);
-  value.counts = find_counts(node, partition);
+  value.counts = find_counts(node, partition, local_counts_);
+  value.is_vocabulary = is_vocabulary(node, partition, vocabularies_);
   return value;
 }
-
-}  // namespace
 
 Variable* Interpreter::find_variable(const Expr& expr) {
   const auto found = frame_->variables.find(expr.variable);
@@ -160,7 +161,7 @@ Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
     read_parameters(expr, child);
   else
     check_stage(expr, child);
-  Value value = registered_tensor(child, "", is_parameter, find_constructed_rank(child), axis_);
+  Value value = registered_tensor(child, "", is_parameter, find_constructed_rank(child));
   if (const std::vector<Expr>* sizes = find_listed_sizes(child.construction); sizes && child.others.empty())
     for (size_t i = 0; i < sizes->size(); ++i)
       if (const Expr& size = (*sizes)[i]; size.kind == Expr::Kind::literal && size.name == "1")
@@ -178,7 +179,7 @@ Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
     const bool is_parameter = expr.name == "weight" || expr.name == "bias";
     if (is_parameter && (node.kind == ModuleNode::Kind::linear || node.kind == ModuleNode::Kind::embedding)) {
       read_parameters(expr, node);
-      return registered_tensor(node, expr.name, true, expr.name == "weight" ? 2 : 1, axis_);
+      return registered_tensor(node, expr.name, true, expr.name == "weight" ? 2 : 1);
     }
     return evaluate_plain_field(expr, node);
   }
@@ -258,6 +259,16 @@ void Interpreter::check_stage(const Expr& expr, const ModuleNode& node) {
   for (const auto& [kind, region] : stages)
     if (position.kind == kind && region != running)
       report(expr.span, wrong_stage(node, region, running), wrong_stage_advice(region));
+}
+
+void Interpreter::check_dropout_stage(const Expr& expr, const ModuleNode& dropout) {
+  const bool is_of_layer = find_stage_position(dropout, stacks_).kind == AnnotationKind::pp_split;
+  if (!has_pipeline_ || !is_entry_ || stacks_.exist || is_of_layer) return;
+  const Region running = regions_[0];
+  const auto [known, is_new] = dropping_.try_emplace(&dropout, running);
+  if (running == Region::split_stage || known->second != running)
+    report(expr.span, dropout.path + " runs in several pipeline stages, each of which counts its calls from the first",
+           "use a dropout layer of its own for each call");
 }
 
 std::string Interpreter::wrong_stage(const ModuleNode& node, Region owner, Region running) const {

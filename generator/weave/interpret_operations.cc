@@ -14,7 +14,43 @@ void mark_reduced(const Value& viewed, Value& view) {
   for (Value& element : view.elements) mark_reduced(viewed, element);
 }
 
+/// Whether the operation would take values that are the same for all positions for those of a rank's positions.
+bool acts_on_context(const std::string& name, const Expr& expr) {
+  Operation op;
+  op.name = name;
+  op.expr = &expr;
+  return looks_along(op);
+}
+
+/// Whether `expr` is an optional that may hold a tensor: not `{}`.
+bool is_optional_tensor(const Expr& expr) {
+  const bool is_made = expr.kind == Expr::Kind::construct || expr.kind == Expr::Kind::list;
+  return expr.type.starts_with("std::optional<at::Tensor>") && !(is_made && expr.operands.empty());
+}
+
+/// The tensor that an optional holds, if it is only known that it is the same on every rank.
+Value find_held(const Value& optional) {
+  Value held = Value::tensor(kInvariant, true, std::nullopt);
+  set_storage(held, get_storage(optional));
+  return held;
+}
+
+/// The layer nn::Dropout among the operands: of its own call, or of attention; null if there is none.
+const ModuleNode* find_dropout(const std::vector<Value>& values) {
+  const auto found = std::ranges::find_if(values, [](const Value& value) {
+    return value.kind == Value::Kind::module && value.node->library_class == "modular::nn::Dropout";
+  });
+  return found == values.end() ? nullptr : found->node;
+}
+
 }  // namespace
+
+Value Interpreter::fail_to_draw(const Expr& expr, const std::string& name) {
+  return fail(expr.span,
+              "random numbers for all rows at once, by " + name.substr(name.starts_with(".") ? 1 : 0) +
+                  ": ranks and micro-batches would draw others",
+              "use nn::Dropout, on values whose first dimension is the rows of the batch");
+}
 
 void Interpreter::close_sums(const Expr& expr, const std::vector<const Expr*>& operands, std::vector<Value>& values) {
   for (size_t i = changes_first(expr) ? 1 : 0; i < values.size(); ++i) {
@@ -61,6 +97,7 @@ Value Interpreter::apply_unknown(const std::string& name, const Expr& expr, cons
     const size_t begin = name.starts_with("op ") ? 3 : name.starts_with(".") ? 1 : 0;
     return unproven(expr, value, name.substr(begin));
   }
+  if (axis_ == Axis::rows && is_random(name)) return fail_to_draw(expr, name);
   if (!is_known_function(expr)) return apply_unlisted(name, expr, operands, values);
   const bool gradient =
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
@@ -71,7 +108,7 @@ Value Interpreter::apply_unknown(const std::string& name, const Expr& expr, cons
   op.expr = &expr;
   op.operands = operands;
   op.values = values;
-  give_sizes(op, values, result);
+  give_shape(op, values, result);
   give_storage(name, expr, values, result);
   if (!changes_first(expr)) forget_changed(expr, operands, values);
   return result;
@@ -81,6 +118,8 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
                          std::vector<Value> values) {
   for (const Value& value : values)
     if (value.has_failed()) return Value::failure();
+  for (size_t i = 0; i < values.size(); ++i)
+    if (is_optional_tensor(*operands[i]) && values[i].kind == Value::Kind::object) values[i] = find_held(values[i]);
   // An element of a list is known even if another one is not.
   const bool takes_element = name == "op []" && !values[0].elements.empty() && values[1].kind != Value::Kind::unknown;
   const bool has_unknown = !takes_element && std::ranges::any_of(values, find_unknown);
@@ -101,8 +140,12 @@ Value Interpreter::apply_known(const std::string& name, Rule rule, const Expr& e
                                std::vector<Value> values) {
   const bool invariant =
       std::all_of(values.begin(), values.end(), [](const Value& value) { return value.is_invariant(); });
-  if (axis_ != Axis::tp && !invariant) return read_operation(name, rule, expr, std::move(operands), std::move(values));
+  const bool is_read = axis_ != Axis::tp && (!invariant || (axis_ == Axis::context && acts_on_context(name, expr)));
+  if (is_read) return read_operation(name, rule, expr, std::move(operands), std::move(values));
   if (!rule) return apply_unknown(name, expr, operands, values);
+  const ModuleNode* dropout = find_dropout(values);
+  if (dropout && axis_ == Axis::rows) return fail_to_draw(expr, name);
+  if (dropout) check_dropout_stage(expr, *dropout);
   const bool gradient =
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
   Operation op;
@@ -130,6 +173,10 @@ Value Interpreter::apply_known(const std::string& name, Rule rule, const Expr& e
   if (changes_first(expr) && (op.call != Call::none || std::ranges::count(op.entered, 0U) > 0))
     return fail(expr.span, "an in-place change of a value around which a parallel call would have to be inserted",
                 "write it out of place, as in x = x + y");
+  for (const size_t i : op.entered)
+    if (is_optional_tensor(*op.operands[i]))
+      return fail(op.operands[i]->span, "a parallel call would have to be inserted around an optional tensor",
+                  "pass the tensor itself");
   if (op.call != Call::none) insert_call(op.call, expr);
   for (const size_t i : op.entered) insert_call(Call::enter, *op.operands[i]);
   note(expr, name, invariant && op.call == Call::none && op.entered.empty(), "");

@@ -256,6 +256,7 @@ Value Interpreter::empty_object(std::string_view type) const {
 void Interpreter::check_output(const std::string& name, SourceSpan where, const Value& value) {
   const bool is_sum = name == "loss_sum" || name == "token_count";
   if (value.kind == Value::Kind::nothing || name == "carried" || (is_sum && axis_ == Axis::positions)) return;
+  if (axis_ == Axis::context && value.is_invariant()) return;  // the same on all ranks
   const bool is_right = is_sum ? is_partial(value)
                                : is_split(value) && !value.may_be_one && !value.outer.is_known() &&
                                      value.type.dim == (axis_ == Axis::rows ? 0 : 1);
@@ -277,6 +278,7 @@ Value Interpreter::as_output(const std::string& name, const Expr& expr, const Va
                           (value.type.dim == -1 || (value.rank && value.type.dim == *value.rank - 1));
   if (name == "logits" && split_last) {
     insert_call(Call::gather, expr);
+    separate_.insert(value.counts.begin(), value.counts.end());  // ranks that hold the same heads would repeat them
     return Value::tensor(kInvariant, value.gradient, value.rank);
   }
   if (const Value* unknown = find_unknown(value))

@@ -14,22 +14,22 @@ namespace {
 struct BatchField {
   std::string_view name;
   std::vector<std::string_view> sizes;
-  std::optional<int64_t> rows, positions;
+  std::optional<int64_t> rows, positions, context;
 };
 
 // With a cache, which sequence parallelism has not, attention_mask also covers the positions of earlier forwards.
 const BatchField kBatchFields[] = {
-    {"input_ids", {"#batch", "#seq"}, 0, 1},
-    {"attention_mask", {"#batch", "#keys"}, 0, {}},
-    {"position_ids", {"#batch", "#seq"}, 0, 1},
-    {"documents", {"#batch", "#seq"}, 0, 1},
-    {"token_type_ids", {"#batch", "#seq"}, 0, 1},
-    {"pixel_values", {"#images", "#channels", "#height", "#width"}, 0, {}},
-    {"decoder_input_ids", {"#batch", "#target_seq"}, 0, 1},
-    {"decoder_attention_mask", {"#batch", "#target_seq"}, 0, {}},
-    {"feature_ids", {"#batch", "#seq", "#features"}, 0, 1},
-    {"feature_values", {"#batch", "#seq", "#features"}, 0, 1},
-    {"samples", {"#batch"}, 0, {}},
+    {"input_ids", {"#batch", "#seq"}, 0, 1, 1},
+    {"attention_mask", {"#batch", "#keys"}, 0, {}, 1},
+    {"position_ids", {"#batch", "#seq"}, 0, 1, 1},
+    {"documents", {"#batch", "#seq"}, 0, 1, 1},
+    {"token_type_ids", {"#batch", "#seq"}, 0, 1, 1},
+    {"pixel_values", {"#images", "#channels", "#height", "#width"}, 0, {}, {}},
+    {"decoder_input_ids", {"#batch", "#target_seq"}, 0, 1, 1},
+    {"decoder_attention_mask", {"#batch", "#target_seq"}, 0, {}, 1},
+    {"feature_ids", {"#batch", "#seq", "#features"}, 0, 1, 1},
+    {"feature_values", {"#batch", "#seq", "#features"}, 0, 1, 1},
+    {"samples", {"#batch"}, 0, {}, {}},
 };
 
 Value batch_tensor(Axis axis, std::optional<int64_t> rank, std::optional<int64_t> split) {
@@ -57,13 +57,17 @@ const KnownTask* find_task(const FamilyModel& family, const Class& owner) {
 }
 
 Value batch_value(Axis axis, const KnownTask& task) {
-  const auto in_reading = [&](std::optional<int64_t> rows, std::optional<int64_t> positions) {
-    return axis == Axis::rows ? rows : axis == Axis::positions ? positions : std::nullopt;
+  const auto in_reading = [&](std::optional<int64_t> rows, std::optional<int64_t> positions,
+                              std::optional<int64_t> context) {
+    return axis == Axis::rows        ? rows
+           : axis == Axis::positions ? positions
+           : axis == Axis::context   ? context
+                                     : std::nullopt;
   };
   Value batch = object_value();
   for (const BatchField& field : kBatchFields) {
     const auto rank = static_cast<int64_t>(field.sizes.size());
-    Value value = batch_tensor(axis, rank, in_reading(field.rows, field.positions));
+    Value value = batch_tensor(axis, rank, in_reading(field.rows, field.positions, field.context));
     std::vector<Count> sizes;
     for (const std::string_view size : field.sizes) {
       const bool is_own = size == "#keys" && axis == Axis::sequence;
@@ -75,7 +79,7 @@ Value batch_value(Axis axis, const KnownTask& task) {
   // Labels that are given per row may have more dimensions.
   const std::optional<int64_t> rank = task.has_row_labels ? std::nullopt : std::optional<int64_t>(2);
   const std::optional<int64_t> positions = task.has_row_labels ? std::nullopt : std::optional<int64_t>(1);
-  Value& labels = batch.members["labels"] = batch_tensor(axis, rank, in_reading(0, positions));
+  Value& labels = batch.members["labels"] = batch_tensor(axis, rank, in_reading(0, positions, positions));
   if (rank) labels.sizes = Sizes({field_count("#batch"), field_count("#labels")});
   batch.members["want_logits"] = Value::number();
   return batch;

@@ -76,7 +76,10 @@ struct Frame {
   std::vector<Value> results;
   std::vector<State> returned;  // the state at each return, if other frames are reached
   std::map<const Expr*, std::vector<Placement>> placements;
-  bool on_shards = false;  // in the reading of shares: runs the method's overload for values that are split over tp
+  // In the reading of shares: the calls of tensor parallelism, and whether the method's overload for values that are
+  // split over tp runs.
+  const std::vector<Placement>* woven = nullptr;
+  bool on_shards = false;
   std::vector<PassOn> pass_ons;
   bool ended = false;                     // the code after the current statement is unreachable
   Value traversed_value, crossing;        // value at the start of the layer loop, value that crosses between stacks
@@ -110,11 +113,13 @@ class Interpreter {
   /// Runs a method that no entry reaches, with arguments that are the same on every rank.
   void run_alone(const Function& method);
   /// Runs an entry in a reading other than tp, which inserts nothing.
-  void read_entry(const Function& forward, const Value& batch);
+  Value read_entry(const Function& forward, const Value& batch);
   /// Runs an entry in the reading of shares of positions (sequence.h).
   void read_shares(const Function& forward, const Value& batch, SequenceReading& sequence);
 
  private:
+  friend class ShareOperation;  // interpret_share_operations.cc
+
   // ---- interpret.cc: reports, placements, calls ----
 
   void report(SourceSpan where, std::string message, std::string advice, std::vector<Finding> notes = {});
@@ -215,6 +220,9 @@ class Interpreter {
 
   // ---- interpret_members.cc: names ----
 
+  /// The parameter or buffer `name` of the layer `node`; without a name, the one that `node` is.
+  Value registered_tensor(const ModuleNode& node, std::string_view name, bool is_parameter,
+                          std::optional<int64_t> rank) const;
   Variable* find_variable(const Expr& expr);
   Value evaluate_local(const Expr& expr);
   Value evaluate_field(const Expr& expr);
@@ -228,6 +236,8 @@ class Interpreter {
   void read_parameters(const Expr& expr, const ModuleNode& node);
   /// Checks that every stage that runs `expr` holds `node`; with two stacks, records the read.
   void check_stage(const Expr& expr, const ModuleNode& node);
+  /// Checks that a dropout layer outside of the PP_SPLIT list runs in one stage, which counts its calls.
+  void check_dropout_stage(const Expr& expr, const ModuleNode& dropout);
   std::string wrong_stage(const ModuleNode& node, Region owner, Region running) const;
   /// Whether a value of that C++ type is a module.
   bool names_module(const std::string& type) const;
@@ -273,6 +283,8 @@ class Interpreter {
   /// The same in a reading other than tp, where some of the `values` are not the same for all rows or positions.
   Value read_operation(const std::string& name, Rule rule, const Expr& expr, std::vector<const Expr*> operands,
                        std::vector<Value> values);
+  /// Reports random numbers for a value that is the same for all rows.
+  Value fail_to_draw(const Expr& expr, const std::string& name);
   /// Reports why a rule rejects `op`.
   Value report_rejection(const Operation& op);
   /// Applies an operation without a rule: if it is known, its result is the same on every rank if its operands are.
@@ -287,7 +299,8 @@ class Interpreter {
 
   // ---- interpret_shares.cc: values of which each tp rank has a part of the positions ----
 
-  /// Applies an operation that may read shares. What has no rule for them reads them whole, or is an error.
+  /// Applies an operation that may read shares (interpret_share_operations.cc). What has no rule for them reads them
+  /// whole, or is an error.
   Value apply_to_shares(const std::string& name, Rule rule, const Expr& expr, std::vector<const Expr*> operands,
                         std::vector<Value> values);
   /// The calls of tensor parallelism around `expr`, whose value without them is `value`.
@@ -301,7 +314,8 @@ class Interpreter {
   /// Calls a function of the same module with shares; with whole values, if it could not take shares.
   Value call_with_shares(const Function& function, const ModuleNode* self, const std::vector<const Expr*>& operands,
                          const std::vector<Value>& values, const Expr* at);
-  bool runs_overload(const Function& function, const Expr* at) const;
+  /// Sets what `frame` runs: the function's calls, or those of its overload for split values.
+  void find_woven(Frame& frame, const Expr* at) const;
   /// The value of `expr`, a conditional, of which one alternative may be a share and the other whole.
   Value join_alternatives(const Expr& expr, Value one, Value other);
   /// The value that the loop over layers carries becomes a share, and whole again.
@@ -347,14 +361,17 @@ class Interpreter {
   };
   std::map<const Expr*, Noted> noted_;
   bool counts_in_proof_ = true;
+  std::set<std::string> local_counts_;        // config fields of the model's TP_LOCAL counts
+  std::set<std::string> vocabularies_;        // sizes that may be split unevenly
   std::set<std::string> serving_, separate_;  // as in Operation
   std::set<const Function*> interpreted_;     // only tested for membership
   std::set<const Parameter*> defaults_;       // parameters whose defaults are being evaluated
   Frame* frame_ = nullptr;
-  std::vector<const ModuleNode*> units_;  // units whose forward is running
-  const Expr* traversed_list_ = nullptr;  // range of the range-for that is being entered
-  bool reaches_everywhere_ = false;       // the current name is PP_ALL, even inside a PP_SPLIT list
-  std::array<Region, 2> regions_{};       // current region of each stack; only the first is used without stacks
+  std::vector<const ModuleNode*> units_;          // units whose forward is running
+  const Expr* traversed_list_ = nullptr;          // range of the range-for that is being entered
+  bool reaches_everywhere_ = false;               // the current name is PP_ALL, even inside a PP_SPLIT list
+  std::map<const ModuleNode*, Region> dropping_;  // where a dropout layer runs first; never iterated
+  std::array<Region, 2> regions_{};               // current region of each stack; only the first is used without stacks
   uint64_t versions_ = 0;
   uint32_t named_sizes_ = 0;
   std::map<std::tuple<uint32_t, const Expr*, const Function*>, uint32_t> contexts_;  // never iterated
@@ -369,6 +386,9 @@ class Interpreter {
   std::array<bool, 2> traversed_{};
   bool cut_ = false;
 };
+
+/// Whether the call runs an FSDP unit's forward, which the runtime wraps.
+bool runs_unit(const Frame& frame, const ModuleNode& root);
 
 inline constexpr const char* kReferenceToCount =
     "a reference to a tp-local count, whose local value is computed at each use";

@@ -2,6 +2,7 @@
 // parameters, or a gradient depends on the whole batch.
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "generator/weave/weave.h"
 
@@ -30,8 +31,22 @@ bool is_options(std::string_view type) {
 
 bool is_false(const Expr& expr) { return expr.kind == Expr::Kind::literal && expr.name == "false"; }
 
+const Option& get_option(std::string_view name) { return *std::ranges::find(kOptions, name, &Option::name); }
+
+/// The option that a call at::embedding(table, ids, padding_idx, scale_grad_by_freq, sparse) sets; null if there is
+/// none.
+const Option* find_embedding_option(const Expr& call) {
+  static constexpr std::pair<size_t, std::string_view> options[] = {{3, "scale_grad_by_freq"}, {4, "sparse"}};
+  for (const auto& [operand, name] : options)
+    if (call.operands.size() > operand && !is_false(call.operands[operand])) return &get_option(name);
+  return nullptr;
+}
+
 /// The option that `expr` sets: `nn::EmbeddingOptions(…).max_norm(1.0)`; null if there is none.
 const Option* find_option(const Expr& expr) {
+  const bool is_call = expr.kind == Expr::Kind::call && expr.callee;
+  if (is_call && (expr.callee->name == "at::embedding" || expr.callee->name == "torch::embedding"))
+    return find_embedding_option(expr);
   if (expr.kind == Expr::Kind::method && is_options(expr.operands[0].type)) {
     const auto found = std::ranges::find(kOptions, std::string_view(expr.name), &Option::name);
     const bool turns_off = expr.operands.size() == 2 && is_false(expr.operands[1]);

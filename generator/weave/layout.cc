@@ -5,6 +5,7 @@
 #include "generator/weave/module_tree.h"
 #include "generator/weave/partition.h"
 #include "generator/weave/pipeline.h"
+#include "generator/weave/trace.h"
 
 namespace modgen {
 

@@ -160,126 +160,6 @@ void add_children(ModuleNode& node, int depth) {
   }
 }
 
-/// The constructor of a class; null if it has none or several, of which any may run.
-const Function* only_constructor(const Class& owner) {
-  const auto is_constructor = [](const Function& function) { return function.is_constructor; };
-  const auto found = std::ranges::find_if(owner.functions, is_constructor);
-  return std::ranges::count_if(owner.functions, is_constructor) == 1 ? &*found : nullptr;
-}
-
-/// Index of the parameter of `node`'s constructor that `expr` names; empty if it names something else, or if the
-/// constructor changes the parameter.
-std::optional<size_t> find_parameter_index(const ModuleNode& node, const Expr& expr) {
-  const Function* constructor = only_constructor(*node.type);
-  for (size_t i = 0; constructor && i < constructor->parameters.size(); ++i)
-    if (constructor->parameters[i].variable == expr.variable)
-      return constructor->parameters[i].varies ? std::nullopt : std::optional(i);
-  return std::nullopt;
-}
-
-/// The value that the only constructor of `node`'s class gives the field `name`; null if it is not known.
-const Expr* find_field_value(const ModuleNode& node, const std::string& name) {
-  const auto field = std::ranges::find(node.type->fields, name, &Field::name);
-  if (field == node.type->fields.end() || field->varies || !only_constructor(*node.type)) return nullptr;
-  return find_construction(*node.type, *field).value;
-}
-
-/// Path of the config that `expr` names within the entry's config: "" for the entry's config itself, "text_config." for
-/// a nested one. Empty optional if it cannot be traced.
-std::optional<std::string> path_of_config(const ModuleNode& node, const Expr& expr, int depth) {
-  if (depth > 64) return std::nullopt;
-  switch (expr.kind) {
-    case Expr::Kind::cast:
-      return path_of_config(node, expr.operands[0], depth + 1);
-    case Expr::Kind::construct:  // a copy, or a conversion to the type that the base takes
-      return expr.operands.size() == 1 ? path_of_config(node, expr.operands[0], depth + 1) : std::nullopt;
-    case Expr::Kind::local: {
-      if (!node.parent) return find_parameter_index(node, expr) ? std::optional<std::string>("") : std::nullopt;
-      const auto [parent, argument] = find_argument(node, expr);
-      return argument ? path_of_config(*parent, *argument, depth + 1) : std::nullopt;
-    }
-    case Expr::Kind::field: {
-      if (!expr.operands.empty()) {
-        const auto holder = path_of_config(node, expr.operands[0], depth + 1);
-        return holder ? std::optional(*holder + expr.name + ".") : std::nullopt;
-      }
-      const Expr* value = find_field_value(node, expr.name);
-      return value ? path_of_config(node, *value, depth + 1) : std::nullopt;
-    }
-    default:
-      return std::nullopt;
-  }
-}
-
-Size trace(const ModuleNode& node, const Expr& expr, int depth);
-
-/// Traces arithmetic on sizes.
-Size trace_operator(const ModuleNode& node, const Expr& expr, int depth) {
-  if (expr.operands.size() == 1 && expr.name == "*") return trace(node, expr.operands[0], depth);  // of an optional
-  if (expr.operands.size() != 2) return {};
-  const Size one = trace(node, expr.operands[0], depth), other = trace(node, expr.operands[1], depth);
-  Size size;
-  if (expr.name == "*") {
-    size.count = product_of(one.count, other.count);
-    size.local_fields = one.local_fields;
-    size.local_fields.insert(size.local_fields.end(), other.local_fields.begin(), other.local_fields.end());
-  } else if (expr.name == "+" || expr.name == "-") {
-    size.count = sum_of(one.count, other.count, expr.name == "-");
-  } else if (expr.name == "/") {
-    size.count = quotient_of(one.count, other.count);
-  }
-  return size;
-}
-
-/// Traces a field of `node`'s class.
-Size trace_field(const ModuleNode& node, const std::string& name, int depth) {
-  const Expr* value = find_field_value(node, name);
-  if (!value) return {};
-  const auto field = std::ranges::find(node.type->fields, name, &Field::name);
-  Size size = trace(node, *value, depth);
-  size.count = converted(std::move(size.count), field->canonical);
-  if (const Count::Term* product = size.count.product();
-      product && find_annotation(field->annotations, AnnotationKind::tp_local))
-    size.local_fields = product->fields;
-  return size;
-}
-
-Size trace(const ModuleNode& node, const Expr& expr, int depth) {
-  if (depth > 64 || !expr.narrowed_to.empty()) return {};
-  Size size;
-  switch (expr.kind) {
-    case Expr::Kind::literal:
-      size.count = read_literal(expr.name);
-      break;
-    case Expr::Kind::cast:
-      size = trace(node, expr.operands[0], depth + 1);
-      break;
-    case Expr::Kind::op:
-      size = trace_operator(node, expr, depth + 1);
-      break;
-    case Expr::Kind::method:
-      if (expr.name == "value" && expr.operands.size() == 1) size = trace(node, expr.operands[0], depth + 1);
-      break;
-    case Expr::Kind::field: {
-      if (expr.operands.empty()) return trace_field(node, expr.name, depth + 1);
-      const auto holder = is_config(*node.family, expr.operands[0].type)
-                              ? path_of_config(node, expr.operands[0], depth + 1)
-                              : std::nullopt;
-      if (holder) size.count = field_count(*holder + expr.name);
-      break;
-    }
-    case Expr::Kind::local:
-      // A constructor parameter: trace the argument that the parent module passes for it.
-      if (const auto [parent, argument] = find_argument(node, expr); argument)
-        size = trace(*parent, *argument, depth + 1);
-      break;
-    default:
-      break;
-  }
-  size.count = converted(std::move(size.count), expr.type);
-  return size;
-}
-
 }  // namespace
 
 bool is_same(const Expr& one, const Expr& other) {
@@ -409,10 +289,6 @@ std::unique_ptr<ModuleNode> build_tree(const FamilyModel& family, const Class& e
   return root;
 }
 
-std::optional<std::string> trace_config(const ModuleNode& node, const Expr& expr) {
-  return path_of_config(constructing_node(node), expr, 0);
-}
-
 std::vector<size_t> expert_operands(std::string_view callee) {
   if (callee == "modular::mix_experts") return {2, 3};
   if (callee == "modular::mix_clamped_experts") return {1, 3};
@@ -431,16 +307,5 @@ const ModuleNode& constructing_node(const ModuleNode& node) {
   const bool groups = node.kind == ModuleNode::Kind::list || node.kind == ModuleNode::Kind::one_of;
   return groups ? *node.parent : node;
 }
-
-Argument find_argument(const ModuleNode& node, const Expr& parameter) {
-  const std::optional<size_t> index = find_parameter_index(node, parameter);
-  if (!index || !node.parent || !node.construction || *index >= node.construction->operands.size()) return {};
-  const Expr& argument = node.construction->operands[*index];
-  for (const Expr* other : node.others)
-    if (*index >= other->operands.size() || !is_same(argument, other->operands[*index])) return {};
-  return {&constructing_node(*node.parent), &argument};
-}
-
-Size trace_size(const ModuleNode& node, const Expr& expr) { return trace(constructing_node(node), expr, 0); }
 
 }  // namespace modgen

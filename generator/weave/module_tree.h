@@ -89,16 +89,6 @@ void for_each_node(const ModuleNode& node, Visitor&& visit) {
   for (const auto& child : node.children) for_each_node(*child, visit);
 }
 
-/// A size, traced through constructors to the fields of the entry's config.
-struct Size {
-  Count count;
-  std::vector<std::string> local_fields;  // the config fields that come from a TP_LOCAL count
-};
-
-/// Path within the entry's config of the config that `expr` names, in a constructor of `node`'s class or as its member:
-/// "text_config." for a nested config, "" for the entry's config itself. Empty optional if it cannot be traced.
-std::optional<std::string> trace_config(const ModuleNode& node, const Expr& expr);
-
 /// The parameter of `node`'s class that `expr` names, perhaps with a method: `weight.to(type)`; null for anything else.
 const ModuleNode* find_parameter(const ModuleNode& node, const Expr& expr);
 
@@ -107,18 +97,5 @@ std::vector<size_t> expert_operands(std::string_view callee);
 
 /// The node whose class's constructor creates the children of `node`: a list or OneOf is filled by its parent.
 const ModuleNode& constructing_node(const ModuleNode& node);
-
-/// An expression in the constructor of a node's class; null if it is not known.
-struct Argument {
-  const ModuleNode* node = nullptr;
-  const Expr* expr = nullptr;
-};
-
-/// The argument that is passed for the parameter of the constructor of `node`'s class that `parameter` names; null if
-/// it is not known, or if the constructor changes the parameter.
-Argument find_argument(const ModuleNode& node, const Expr& parameter);
-
-/// Traces `expr`, an expression in the constructor of `node`'s class.
-Size trace_size(const ModuleNode& node, const Expr& expr);
 
 }  // namespace modgen

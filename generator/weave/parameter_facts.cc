@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "generator/weave/plan.h"
+#include "generator/weave/trace.h"
 
 namespace modgen {
 namespace {

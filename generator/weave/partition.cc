@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <iterator>
 
 namespace modgen {
 namespace {
@@ -161,12 +162,48 @@ Size output_size(const ModuleNode& layer) {
   return size ? trace_size(*layer.parent, *size) : Size();
 }
 
-std::set<std::string> find_counts(const ModuleNode& layer, const Partition& partition) {
+std::set<std::string> find_counts(const ModuleNode& root) {
+  std::set<std::string> counts;
+  for_each_node(root, [&](const ModuleNode& node) {
+    if (!node.type) return;
+    for (const Field& field : node.type->fields) {
+      if (!find_annotation(field.annotations, AnnotationKind::tp_local)) continue;
+      Expr own;
+      own.kind = Expr::Kind::field;
+      own.name = field.name;
+      const Size size = trace_size(node, own);
+      counts.insert(size.local_fields.begin(), size.local_fields.end());
+    }
+  });
+  return counts;
+}
+
+std::set<std::string> find_counts(const ModuleNode& layer, const Partition& partition,
+                                  const std::set<std::string>& counts) {
   std::vector<Size> sizes = partition.parts;
   if (partition.dim && sizes.empty()) sizes = {split_size(layer, *partition.dim)};
-  std::set<std::string> counts;
-  for (const Size& size : sizes) counts.insert(size.local_fields.begin(), size.local_fields.end());
-  return counts;
+  std::set<std::string> factors;
+  for (const Size& size : sizes)
+    for (const Count::Term& term : size.count.terms)
+      std::ranges::copy_if(term.fields, std::inserter(factors, factors.end()),
+                           [&](const std::string& field) { return counts.contains(field); });
+  return factors;
+}
+
+std::set<std::string> find_vocabularies(const ModuleNode& root) {
+  std::set<std::string> vocabularies;
+  for_each_node(root, [&](const ModuleNode& node) {
+    const Annotation* split = node.field ? split_annotation(node.field->annotations) : nullptr;
+    if (split && split->kind == AnnotationKind::tp_vocab)
+      vocabularies.insert(product_text(split_size(node, *find_partition(node, "weight").dim).count));
+  });
+  vocabularies.erase("");  // not a product: the runtime divides it evenly, or rejects the mesh
+  return vocabularies;
+}
+
+bool is_vocabulary(const ModuleNode& layer, const Partition& partition, const std::set<std::string>& vocabularies) {
+  return partition.dim && partition.parts.empty() &&
+         vocabularies.contains(product_text(split_size(layer, *partition.dim).count));
 }
 
 ShardType to_type(const Partition& partition) {

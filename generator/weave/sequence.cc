@@ -5,17 +5,6 @@
 
 namespace modgen {
 
-std::vector<const Placement*> SequenceReading::placements(const Function* function, bool on_shards,
-                                                          const Expr& expr) const {
-  std::vector<const Placement*> found;
-  const MethodFindings* method = find(function);
-  if (!method) return found;
-  const std::vector<Placement>& all = on_shards && method->on_shards ? *method->on_shards : method->placements;
-  for (const Placement& placement : all)
-    if (placement.expr == &expr) found.push_back(&placement);
-  return found;
-}
-
 bool SequenceReading::write(const SequencePlace& place, const SequenceCall& call) {
   const auto [known, is_new] = text_.calls.try_emplace(place, call);
   if (is_new) added_.push_back(place);

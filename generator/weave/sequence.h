@@ -67,8 +67,6 @@ class SequenceReading {
     const auto found = woven_.find(function);
     return found == woven_.end() ? nullptr : &found->second;
   }
-  /// The calls of tensor parallelism at `expr`, the outermost first.
-  std::vector<const Placement*> placements(const Function* function, bool on_shards, const Expr& expr) const;
 
   /// Writes `call` at `place`. False if another run of the same text needs another call there.
   bool write(const SequencePlace& place, const SequenceCall& call);
@@ -77,7 +75,7 @@ class SequenceReading {
   void read_number(const SequencePlace& place, std::set<const Expr*> sizes, bool is_whole) {
     numbers_.push_back({place, std::move(sizes), is_whole});
   }
-  /// Records that `size` was read of a value that is no share.
+  /// Records that `size` was read of a value that is not a share.
   void read_full_size(const Expr* size) { numbers_.push_back({{size, false, SequencePlace::Kind::size}, {}, false}); }
   /// Records that the gradients of `parameters` are sums over a rank's positions (`is_partial`), or the same on all
   /// ranks. Returns the parameter that is used in both ways; empty if there is none.

@@ -114,7 +114,10 @@ void follow_counts(Operation& op, const std::vector<Value>& given, Value& result
   std::set<std::string> counts, sizes;
   // A dimension of several elements per head is not one of heads that serve others.
   const bool multiplies = op.name == ".repeat_interleave" || op.name == ".flatten";
-  bool is_lost = op.name == "op %" || reads_index || multiplies || (is_tensor(result) && !is_split(result));
+  // tp::local of the member says how many ranks share a group; a variable does not.
+  const bool is_unshared = op.name == "gated_rms_norm" && op.operands[3]->kind != Expr::Kind::field;
+  bool is_lost =
+      op.name == "op %" || reads_index || multiplies || is_unshared || (is_tensor(result) && !is_split(result));
   const size_t read = op.name == ".to" || op.name == ".type_as" ? 1 : given.size();  // the others give only a type
   for (size_t i = 0; i < read; ++i) {
     is_lost |= is_number && given[i].count.is_share && !result.count.is_share;
@@ -122,13 +125,32 @@ void follow_counts(Operation& op, const std::vector<Value>& given, Value& result
       collect_counts(given[i], op.serving);
     else if (is_view && i > 0)
       collect_counts(given[i], sizes), is_lost |= !are_plain_counts(given[i]);
-    else if (given[i].kind != Value::Kind::number || is_number || reads_index)
+    else if (given[i].kind != Value::Kind::number || is_number || reads_index || is_unshared)
       collect_counts(given[i], counts);
   }
   is_lost |= !counts.empty() && !sizes.empty() && counts != sizes;
   counts.insert(sizes.begin(), sizes.end());
   give_counts(result, counts);
   if (is_lost) op.separate = std::move(counts);
+}
+
+/// Marks the split values in `result` if an operand is split by vocabulary. Rejects calls for which the slices have to
+/// have the same size.
+void follow_vocabulary(Operation& op, const std::vector<Value>& given, Value& result) {
+  const auto is_uneven = [](auto& self, const Value& value) -> bool {
+    return value.is_vocabulary ||
+           std::ranges::any_of(value.elements, [&](const Value& one) { return self(self, one); });
+  };
+  const auto mark = [](auto& self, Value& value) -> void {
+    value.is_vocabulary = is_split(value);
+    for (Value& element : value.elements) self(self, element);
+  };
+  if (std::ranges::none_of(given, [&](const Value& value) { return is_uneven(is_uneven, value); })) return;
+  if (op.call == Call::dropout || op.call == Call::attention || op.call == Call::rms_norm)
+    op.reject(
+        "unproven: " + quoted(op) + " of a value that is split by vocabulary, of which ranks may hold unequal slices",
+        "apply it to the full value, as in tp::gather(logits)");
+  mark(mark, result);
 }
 
 /// The rule in the reading `op.axis`, if it has one that replaces the rule of the tp axis.
@@ -150,6 +172,20 @@ const ReadingRule* find_reading_rule(const Operation& op) {
 /// Whether `result` does not show any more that `given`, one of the operands, is split or partial.
 bool loses(const Value& given, const Value& result) {
   return (is_partial(given) && !is_partial(result)) || (is_split(given) && !is_split(result) && !is_partial(result));
+}
+
+/// Whether `value` is, or lists, a size of rows that may be 1 instead.
+bool holds_size_of_one(const Value& value) {
+  return value.kind == Value::Kind::number ? value.may_be_one : std::ranges::any_of(value.elements, holds_size_of_one);
+}
+
+/// Whether `op` views a value by its own sizes.
+bool views_by_own_size(const Operation& op) {
+  const Value& x = op.values[0];
+  const bool is_view = (op.name == ".view" || op.name == ".reshape") && is_split(x) && x.rank && x.may_be_one;
+  return is_view && std::ranges::all_of(op.values[1].elements, [&](const Value& size) {
+           return !size.may_be_one || (size.count.is_known() && size.count.terms == x.sizes[x.type.dim].terms);
+         });
 }
 
 /// Calls `visit` for the tensors that an operand consists of: itself, or the elements of a list.
@@ -185,7 +221,16 @@ void inherit(Operation& op, std::vector<Value>& given, Value& result) {
 
 }  // namespace
 
+bool looks_along(const Operation& op) {
+  const ReadingRule* rule = find_reading_rule(op);
+  return rule && rule->looks_along;
+}
+
 std::string_view get_advice(Axis axis) {
+  if (axis == Axis::context)
+    return "look along the sequence with functions of the contract, which know the positions of other ranks: "
+           "attention, "
+           "mean_pooling, next_tokens, … (docs/reference/contract.md)";
   return axis == Axis::positions
              ? "look along the sequence with functions of the contract, which know the cache of generation: attention, "
                "causal_conv1d, selective_scan, … (docs/reference/contract.md)"
@@ -197,7 +242,9 @@ Value apply_in_reading(Operation& op, Rule rule) {
   const ReadingRule* own = find_reading_rule(op);
   std::vector<Value> given = op.values;
   Value result;
-  if (own) {
+  if (std::ranges::any_of(given, holds_size_of_one) && !views_by_own_size(op)) {
+    op.reject("unproven: " + quoted(op) + " by the size of a dimension that is split over tp or has size 1");
+  } else if (own) {
     result = own->rule ? own->rule(op) : by_shapes(op, own->shapes);
   } else {
     const auto odd = std::ranges::find_if(given, [](const Value& value) { return !value.is_invariant(); });
@@ -224,6 +271,7 @@ Value apply_rule(Operation& op, Rule rule) {
   const std::vector<Value> given = op.values;
   Value result = rule(op);
   if (op.message.empty()) follow_counts(op, given, result), give_sizes(op, given, result);
+  if (op.message.empty()) follow_vocabulary(op, given, result);
   if (!op.message.empty() || op.call != Call::none || !is_tensor(result) || reads_properties_only(op.name))
     return result;
   for (const Value& value : given)

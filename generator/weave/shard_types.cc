@@ -178,17 +178,20 @@ namespace {
 
 /// The words of a reading for those of the tp axis.
 struct Words {
-  std::string_view on_tp, of_rows, of_positions, of_shares;
+  std::string_view on_tp, of_rows, of_positions, of_ranks;
 };
 constexpr Words kWords[] = {
-    {"full on every tp rank", "the same for all rows of the batch", "the same for all positions", "whole"},
-    {"the same on every tp rank", "the same for all rows of the batch", "the same for all positions", "whole"},
+    {"full on every tp rank", "the same for all rows of the batch", "the same for all positions",
+     "the same for all positions"},
+    {"the same on every tp rank", "the same for all rows of the batch", "the same for all positions",
+     "the same for all positions"},
     {"partial sums over tp", "sums over a rank's rows of the batch", "sums over a forward's positions",
      "sums over a rank's positions"},
     {"partial sum over tp", "sum over a rank's rows of the batch", "sum over a forward's positions",
      "sum over a rank's positions"},
     {"the sum over tp", "the sum over all ranks", "the sum over all forwards", "the sum over all ranks"},
-    {"split over tp", "split by the rows of the batch", "split by the positions of the sequence", "split by positions"},
+    {"split over tp", "split by the rows of the batch", "split by the positions of the sequence",
+     "split by the positions of the sequence"},
     {"each rank sees only its slice", "each rank sees only its rows", "a forward with a cache sees only its positions",
      "each rank sees only its positions"},
     {"a tp-local count", "a number of a rank's rows", "a number of a forward's positions",
@@ -204,7 +207,7 @@ std::string to_words(Axis axis, std::string message) {
   for (const Words& words : kWords) {
     const std::string_view with = axis == Axis::rows        ? words.of_rows
                                   : axis == Axis::positions ? words.of_positions
-                                                            : words.of_shares;
+                                                            : words.of_ranks;
     for (size_t at = 0; (at = message.find(words.on_tp, at)) != std::string::npos; at += with.size())
       message.replace(at, words.on_tp.size(), with);
   }
@@ -317,6 +320,7 @@ Value join(const Value& one, const Value& other) {
       if (one.split_size != other.split_size) result.split_size.clear();
       result.counts.insert(other.counts.begin(), other.counts.end());
       result.reduces = one.reduces && other.reduces;
+      result.is_vocabulary |= other.is_vocabulary;
       if (one.summands.empty() || other.summands.empty())
         result.summands.clear();
       else
@@ -329,6 +333,7 @@ Value join(const Value& one, const Value& other) {
     case Kind::number:
       if (one.count.is_share != other.count.is_share || one.outer != other.outer) return mismatch();
       result.sizes_read.insert(other.sizes_read.begin(), other.sizes_read.end());
+      result.may_be_one |= other.may_be_one;
       result.counts.insert(other.counts.begin(), other.counts.end());
       return result;
     case Kind::tuple:

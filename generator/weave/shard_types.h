@@ -20,8 +20,8 @@ struct ModuleNode;
 
 /// The division that one reading of a method is about: among tensor-parallel ranks as annotations say, the rows of the
 /// batch among data-parallel ranks, the positions of a sequence among the forwards of a generation, which a cache
-/// joins, or the positions between layers among tensor-parallel ranks.
-enum class Axis : uint8_t { tp, rows, positions, sequence };
+/// joins, the positions among context-parallel ranks, or those between layers among tensor-parallel ranks.
+enum class Axis : uint8_t { tp, rows, positions, context, sequence };
 
 struct ShardType {
   enum class Kind {
@@ -97,6 +97,8 @@ struct Value {
   std::set<std::string> counts;
   // For a split value: a matmul that sums over the split dimension is summed over the ranks (TP_REDUCE).
   bool reduces = false;
+  // For a split value or layer: the split dimension is a vocabulary, of which the last ranks may hold fewer elements.
+  bool is_vocabulary = false;
   // Partial sums: the calls whose results it adds up; empty if no exit can be inserted for them.
   std::set<const Expr*> summands;
   Count count;  // numbers, and optional ones
@@ -105,7 +107,8 @@ struct Value {
   // Of what is split, the whole parts of its dimension before the split one, in a product: of rows [batch * seq] that
   // are split by positions it is the batch. Not known if the split part is the outermost.
   Count outer;
-  bool may_be_one = false;  // the split dimension has size 1 instead if the value is the same for all rows or positions
+  // The split dimension has size 1 instead if the value is the same for all rows or positions; a share is that size.
+  bool may_be_one = false;
   // In the reading of positions between layers:
   bool is_inside = false;            // differs between tp ranks, or its gradient does: inside split computations
   bool is_gathered = false;          // has the positions of all ranks, rank after rank, along the split dimension
@@ -229,6 +232,9 @@ Rule find_rule(std::string_view name);
 /// The rule for a function that Clang resolved to `callee`, or null. Only functions of at::, torch:: and the contract
 /// have rules, not other functions of the same name. Sets `name` to the name in the rule table.
 Rule find_rule(const Callee& callee, std::string& name);
+
+/// Whether the operation looks along the sequence, so that it acts on the context that the runtime binds.
+bool looks_along(const Operation& op);
 
 /// Applies an operation in the reading `op.axis`, where parameters are full and nothing is inserted. `rule` is its rule
 /// on the tp axis, or null. Without a rule the operation is rejected if an operand is split, partial or a share.

@@ -228,7 +228,7 @@ std::vector<Finding> weave(FamilyModel& family) {
   const bool failed =
       std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.is_error; });
   if (failed) return findings;
-  const SequenceText sequence = read_shares(family, run.interpretation, plans);
+  const SequenceText sequence = read_shares(family, entries, run.interpretation, plans);
   family.plans = std::move(plans);
   family.member_plans = derive_member_plans(family, trees);
   insert_calls(family, run.interpretation, sequence, findings);

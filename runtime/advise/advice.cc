@@ -142,8 +142,12 @@ constexpr double kEstimateSlack = 1.25;
 /// Limits on plans: per mesh, and in total per requested mesh. Further layouts are assumed not to fit.
 constexpr int64_t kPlansPerMesh = 3, kPlansPerChoice = 10;
 
-void check(const TrainSection& train, const Cluster& cluster) {
+void check(const RunConfig& config, const Cluster& cluster) {
+  const TrainSection& train = config.train;
   if (std::string error = find_error(cluster); !error.empty()) throw ConfigError(error);
+  if (config.parallel.cp > 1)
+    throw ConfigError(fmt::format("parallel.cp = {}: the time of context parallelism cannot be estimated: set it to 1",
+                                  config.parallel.cp));
   if (train.batch_size_per_rank > 0)
     throw ConfigError(
         fmt::format("train.batch_size_per_rank = {} gives each mesh a different global batch, so that meshes cannot "
@@ -247,7 +251,7 @@ Rejected plan_best(Advice& advice, const std::vector<Choice>& choices, const Run
 }  // namespace
 
 Advice advise(const RunConfig& config, const Cluster& cluster, int64_t top) {
-  check(config.train, cluster);
+  check(config, cluster);
   ProfiledModel model = profile_model(config, default_recomputations(config.parallel), find_divisors(cluster.per_node));
   LayoutSearch search = to_search(config.train, model);
   RunConfig uncut = config;
@@ -270,7 +274,7 @@ Advice advise(const RunConfig& config, const Cluster& cluster, int64_t top) {
 }
 
 Advice assess(const RunConfig& config, const Cluster& cluster) {
-  check(config.train, cluster);
+  check(config, cluster);
   const MeshShape mesh = check_run_config(config, cluster.devices());
   Layout layout{.pp = mesh[Axis::pp],
                 .dp_replicate = mesh[Axis::dp_replicate],

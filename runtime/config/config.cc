@@ -118,6 +118,8 @@ ParallelOptions RunConfig::parallel_options() const {
   options.units = parallel.units;
   options.bf16 = parallel.bf16;
   options.sequence = parallel.sequence;
+  options.context = {.layout = to_context_layout(parallel.cp_layout),
+                     .attention = to_context_attention(parallel.cp_attention)};
   options.float8 = parallel.float8;
   options.frozen = optim.frozen;
   if (network.lora) options.trained = lora.trained;
@@ -162,9 +164,11 @@ MeshShape ParallelSection::mesh_shape(int64_t world_size) const {
   MeshShape shape;
   shape[Axis::pp] = pp;
   shape[Axis::dp_replicate] = dp_replicate;
+  shape[Axis::cp] = cp;
   shape[Axis::tp] = tp;
-  const int64_t others = product({pp, dp_replicate, tp});
-  const auto axes = fmt::format("parallel.pp = {}, dp_replicate = {}, tp = {}", pp, dp_replicate, tp);
+  const int64_t others = product({pp, dp_replicate, cp, tp});
+  const auto axes = fmt::format("parallel.pp = {}, dp_replicate = {}, {}tp = {}", pp, dp_replicate,
+                                cp == 1 ? "" : fmt::format("cp = {}, ", cp), tp);
   if (dp_shard != -1) {
     shape[Axis::dp_shard] = dp_shard;
     const int64_t ranks = product({others, dp_shard});

@@ -225,10 +225,10 @@ struct SampledSoftmaxSection : SampledSoftmaxOptions {
 };
 
 struct ParallelSection {
-  int64_t pp = 1, dp_replicate = 1, dp_shard = -1, tp = 1, zero_stage = 3, prefetch = 1, timeout_minutes = 10;
+  int64_t pp = 1, dp_replicate = 1, dp_shard = -1, cp = 1, tp = 1, zero_stage = 3, prefetch = 1, timeout_minutes = 10;
   int64_t frozen_seconds = 30;
   int64_t stages_per_rank = 0, dp_threads = 1;
-  std::string schedule = "1f1b", backend = "auto", memory;
+  std::string schedule = "1f1b", backend = "auto", memory, cp_layout = "auto", cp_attention = "auto";
   std::vector<int64_t> cuts;
   bool bf16 = false;
   std::optional<bool> sequence;
@@ -250,6 +250,9 @@ struct ParallelSection {
     visit("dp_replicate", dp_replicate, "data-parallel replicas (DDP; HSDP with dp_shard)", 1);
     visit("dp_shard", dp_shard, "ranks that shard the parameters (FSDP); -1 for all ranks that the other axes leave",
           -1);
+    visit("cp", cp, "context-parallel ranks, which each have some of the positions of every sequence", 1);
+    visit("cp_layout", cp_layout, "positions of a cp rank: contiguous, zigzag, or auto (zigzag for language models)");
+    visit("cp_attention", cp_attention, "attention over cp ranks: all-gather, all-to-all, or auto (what sends less)");
     visit("tp", tp, "tensor-parallel ranks", 1);
     visit("sequence", sequence,
           "sequence parallelism: tp ranks divide the positions between layers where tp divides the sequence; default: "

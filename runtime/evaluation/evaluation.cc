@@ -103,8 +103,8 @@ Evaluation evaluate_samples(ParallelModel& model, const ModelConfig& network, co
                             int64_t samples, const std::vector<Metric>& metrics) {
   const int64_t count = samples > 0 ? std::min(samples, source.samples()) : source.samples();
   MetricInputs inputs(network, metrics);
-  // Only one of the tp ranks that share a batch's logits counts them.
-  const bool counts = model.mesh().coordinate(Axis::tp) == 0;
+  // Only one of the ranks that share a batch's logits counts them.
+  const bool counts = model.mesh().coordinate({Axis::cp, Axis::tp}) == 0;
   const auto see = [&](const Batch& batch, const at::Tensor& logits) {
     if (counts) inputs.add(batch, logits);
   };

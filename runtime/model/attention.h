@@ -12,6 +12,7 @@
 
 #include "runtime/model/attention_mask.h"
 #include "runtime/model/cache.h"
+#include "runtime/model/context_attention.h"
 #include "runtime/model/dropout.h"
 #include "runtime/model/tensors.h"
 
@@ -126,8 +127,9 @@ Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& 
   return mix_values(dropout_of_weights(attention_weights(query, key, mask, scale, softcap), rng), value);
 }
 
-inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const Tensor& value,
-                                   const AttentionMask& mask, double scale, const Tensor& sinks) {
+template <class Mask>
+Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask, double scale,
+                            const Tensor& sinks) {
   const Tensor scores = masked_scores(attention_scores(query, key, scale), mask);
   const Tensor sink =
       sinks.to(scores.scalar_type()).view({1, -1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
@@ -156,6 +158,45 @@ inline Tensor fused_with_biases(const Tensor& query, const Tensor& key, const Te
   return fused.attention_with_biases(query, key, value, mask, scale, rng);
 }
 
+/// What attend() gives a query that sees no key.
+inline Unseeing if_no_key(std::optional<double> softcap) { return softcap ? Unseeing::mean : Unseeing::nothing; }
+
+/// attention() of queries and all the keys that they may see.
+inline Tensor attend(const Tensor& query, const Tensor& keys, const Tensor& values, const AttentionMask& mask,
+                     double scale, std::optional<double> softcap) {
+  if (softcap) return plain::capped_attention(query, keys, values, mask, scale, *softcap);
+  return fused.attention ? fused.attention(query, keys, values, mask, scale, nullptr)
+                         : plain::attention(query, keys, values, mask, scale);
+}
+inline Tensor attend(const Tensor& query, const Tensor& keys, const Tensor& values, const Tensor& mask, double scale,
+                     std::optional<double> softcap) {
+  if (softcap) return plain::capped_attention(query, keys, values, mask, scale, *softcap);
+  const Tensor mixed = fused_with_biases(query, keys, values, mask, scale);
+  return mixed.defined() ? mixed : plain::attention(query, keys, values, mask, scale);
+}
+
+/// attention_with_biases() of queries and all keys.
+inline Tensor attend_with_biases(const Tensor& query, const Tensor& keys, const Tensor& values, const Tensor& biases,
+                                 double scale) {
+  const Tensor mixed = fused_with_biases(query, keys, values, biases, scale);
+  return mixed.defined()
+             ? mixed
+             : plain::mix_values(plain::attention_weights(query, keys, biases, scale, std::nullopt), values);
+}
+
+/// attend() with dropout of the weights.
+template <class Mask>
+Tensor attend_dropping(const Tensor& query, const Tensor& keys, const Tensor& values, const Mask& mask, double scale,
+                       std::optional<double> softcap, const DropoutRng& rng) {
+  if constexpr (std::is_same_v<Mask, AttentionMask>) {
+    if (fused.attention && !softcap) return fused.attention(query, keys, values, mask, scale, &rng);
+  } else if (!softcap) {
+    const Tensor biases = plain::mask_of_numbers(mask, query.options());
+    if (const Tensor mixed = fused_with_biases(query, keys, values, biases, scale, &rng); mixed.defined()) return mixed;
+  }
+  return plain::attention_dropping(query, keys, values, mask, scale, softcap, rng);
+}
+
 /// attention() and attention_with_biases() with an active dropout layer; `part` is the index of this slice of the
 /// heads.
 template <class Mask>
@@ -163,18 +204,19 @@ Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& 
                           const nn::DropoutImpl& dropout, std::optional<double> softcap, int64_t part = 0) {
   TORCH_CHECK(!bound.cache, "attention dropout with a cache: caches are for generation, not for training");
   if (!bound.dropout) {
+    TORCH_CHECK(!bound.context, "dropout with libtorch's RNG over the positions of several ranks");
     const Tensor weights = plain::attention_weights(query, key, mask, scale, softcap);
     return plain::mix_values(at::dropout(weights, dropout.p, /*train=*/true), value);
   }
   DropoutRng rng = bound.dropout->draw(dropout);
   rng.part = part;
-  if constexpr (std::is_same_v<Mask, AttentionMask>) {
-    if (fused.attention && !softcap) return fused.attention(query, key, value, mask, scale, &rng);
-  } else if (!softcap) {
-    const Tensor biases = plain::mask_of_numbers(mask, query.options());
-    if (const Tensor mixed = fused_with_biases(query, key, value, biases, scale, &rng); mixed.defined()) return mixed;
-  }
-  return plain::attention_dropping(query, key, value, mask, scale, softcap, rng);
+  return over_context(query, key, value, mask, Unseeing::mean,
+                      [&](const Queries& q, const Tensor& keys, const Tensor& values, const auto& own) {
+                        DropoutRng of_queries = rng;
+                        of_queries.first_row = q.first;
+                        of_queries.part = part * q.head_slices + q.head_slice;
+                        return attend_dropping(q.query, keys, values, own, scale, softcap, of_queries);
+                      });
 }
 
 }  // namespace detail
@@ -194,9 +236,10 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
     const Tensor mixed = fused.cached_attention(query, keys, values, mask, scale, softcap);
     if (mixed.defined()) return mixed;
   }
-  if (softcap) return plain::capped_attention(query, keys, values, mask, scale, *softcap);
-  return fused.attention ? fused.attention(query, keys, values, mask, scale, nullptr)
-                         : plain::attention(query, keys, values, mask, scale);
+  return detail::over_context(query, keys, values, mask, detail::if_no_key(softcap),
+                              [&](const detail::Queries& q, const Tensor& k, const Tensor& v, const auto& own) {
+                                return detail::attend(q.query, k, v, own, scale, softcap);
+                              });
 }
 
 /// attention() with a tensor mask: bool, or numbers that are added to the scores.
@@ -211,9 +254,10 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
               "attention with an undefined mask tensor: pass the result of causal_mask, "
               "bidirectional_mask or whole_mask");
   const Tensor keys = detail::with_cached(key), values = detail::with_cached(value);
-  if (softcap) return plain::capped_attention(query, keys, values, mask, scale, *softcap);
-  const Tensor mixed = detail::fused_with_biases(query, keys, values, mask, scale);
-  return mixed.defined() ? mixed : plain::attention(query, keys, values, mask, scale);
+  return detail::over_context(query, keys, values, mask, detail::if_no_key(softcap),
+                              [&](const detail::Queries& q, const Tensor& k, const Tensor& v, const Tensor& own) {
+                                return detail::attend(q.query, k, v, own, scale, softcap);
+                              });
 }
 
 /// attention() with dropout of the attention weights (Vaswani et al.).
@@ -247,7 +291,12 @@ inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const
                                    const AttentionMask& mask, double scale, const Tensor& sinks) {
   const auto reach = detail::reach_back(mask);
   const Tensor keys = detail::with_cached(key, reach), values = detail::with_cached(value, reach);
-  return plain::attention_with_sinks(query, keys, values, mask, scale, sinks);
+  return detail::over_context(query, keys, values, mask, detail::Unseeing::nothing,
+                              [&](const detail::Queries& q, const Tensor& k, const Tensor& v, const auto& own) {
+                                const int64_t heads = q.query.size(1);
+                                return plain::attention_with_sinks(q.query, k, v, own, scale,
+                                                                   sinks.narrow(0, q.head_slice * heads, heads));
+                              });
 }
 
 /// attention() with biases that are added to the scores and also hide keys, such as those of alibi_mask(). A query that
@@ -260,10 +309,10 @@ inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const
 inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
                                     double scale) {
   const Tensor keys = detail::with_cached(key), values = detail::with_cached(value);
-  const Tensor mixed = detail::fused_with_biases(query, keys, values, biases, scale);
-  return mixed.defined()
-             ? mixed
-             : plain::mix_values(plain::attention_weights(query, keys, biases, scale, std::nullopt), values);
+  return detail::over_context(query, keys, values, biases, detail::Unseeing::mean,
+                              [&](const detail::Queries& q, const Tensor& k, const Tensor& v, const Tensor& own) {
+                                return detail::attend_with_biases(q.query, k, v, own, scale);
+                              });
 }
 
 /// attention_with_biases() with dropout of the attention weights.
@@ -298,11 +347,11 @@ inline Tensor alibi_slopes(int64_t heads, const at::Device& device) {
 /// - slopes [heads]
 /// - returns [batch or 1, heads, seq, keys]
 inline Tensor alibi_mask(const Batch& batch, const Tensor& slopes, at::ScalarType type) {
-  const int64_t seq = batch.input_ids.size(1), keys = cache::seen() + seq;
+  const int64_t seq = batch.input_ids.size(1), keys = cache::seen() + cp::whole_size(seq);
   const Tensor visible = visible_keys(causal_mask(batch, /*window=*/0), seq, batch.input_ids.device());
   Tensor positions = at::arange(keys, batch.input_ids.options()).unsqueeze(0);
   if (batch.attention_mask.defined()) {
-    const Tensor tokens = batch.attention_mask.ne(0).to(at::kLong);
+    const Tensor tokens = cp::whole(batch.attention_mask).ne(0).to(at::kLong);
     positions = (tokens.cumsum(-1) - 1) * tokens;
   }
   const Tensor biases = (slopes.view({1, -1, 1, 1}) * positions.view({-1, 1, 1, keys})).to(type);

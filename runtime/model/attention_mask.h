@@ -6,14 +6,16 @@
 #include <ATen/ATen.h>
 
 #include <optional>
+#include <vector>
 
 #include "runtime/model/cache.h"
+#include "runtime/model/cp.h"
 #include "runtime/model/tensors.h"
 
 namespace modular {
 
 /// The keys that each query sees; by default all of them. The queries are the last positions of the keys: cached keys
-/// come before them. All heads share one mask.
+/// come before them. With context parallelism, the keys are those of all ranks. All heads share one mask.
 struct AttentionMask {
   bool causal = false;           // a query sees itself and earlier keys only
   std::optional<int64_t> reach;  // maximum distance between a query and a key it sees
@@ -40,10 +42,11 @@ inline bool sees_all(const AttentionMask& mask, int64_t seq, int64_t keys) {
   return !(mask.causal && seq > 1) && !hides_earlier_keys(mask, keys);
 }
 
-/// The mask as a tensor over the last `seq` of `keys` positions.
+/// The mask as a tensor over `seq` of `keys` positions: the last ones, or those that `after` more follow.
 /// - returns [batch or 1, 1, seq, keys] bool
-inline Tensor visible_keys(const AttentionMask& mask, int64_t seq, int64_t keys, const at::Device& device) {
-  const int64_t before = keys - seq;
+inline Tensor visible_keys(const AttentionMask& mask, int64_t seq, int64_t keys, const at::Device& device,
+                           int64_t after = 0) {
+  const int64_t before = keys - seq - after;
   Tensor visible = at::ones({1, 1, seq, keys}, at::TensorOptions().dtype(at::kBool).device(device));
   if (mask.causal) visible = visible.tril(before);
   if (mask.reach && *mask.reach < keys - 1) {
@@ -67,7 +70,12 @@ inline Tensor visible_keys(const AttentionMask& mask, int64_t seq, int64_t keys,
 /// The mask as a tensor: true where one of the forward's `seq` queries sees a key.
 /// - returns [batch or 1, 1, seq, keys] bool
 inline Tensor visible_keys(const AttentionMask& mask, int64_t seq, const at::Device& device) {
-  return plain::visible_keys(mask, seq, cache::seen() + seq, device);
+  if (!bound.context) return plain::visible_keys(mask, seq, cache::seen() + seq, device);
+  const int64_t keys = cp::whole_size(seq);
+  std::vector<Tensor> runs;
+  for (const cp::Run& run : bound.context->runs(seq))
+    runs.push_back(plain::visible_keys(mask, run.size, keys, device, keys - run.end()));
+  return at::cat(runs, 2);
 }
 
 /// The positions of an encoder's output that cross-attention sees: all but padding.
@@ -75,15 +83,16 @@ inline Tensor visible_keys(const AttentionMask& mask, int64_t seq, const at::Dev
 inline Tensor key_mask(const Batch& batch) {
   const Tensor visible =
       batch.attention_mask.defined() ? batch.attention_mask.to(at::kBool) : at::ones_like(batch.input_ids, at::kBool);
-  return visible.unsqueeze(1).unsqueeze(1);
+  return cp::whole(visible).unsqueeze(1).unsqueeze(1);
 }
 
 /// The distance from each query to each key of a stack that reads `ids`: the key's position minus the query's.
 /// - ids [batch, seq] int64
-/// - returns [seq, seq] int64
+/// - returns [seq, keys] int64
 inline Tensor key_distances(const Tensor& ids) {
-  const Tensor position = at::arange(ids.size(1), ids.options());
-  return position.unsqueeze(0) - position.unsqueeze(1);
+  const int64_t seq = ids.size(1);
+  const Tensor queries = cp::positions(seq, ids.options()), keys = at::arange(cp::whole_size(seq), ids.options());
+  return keys.unsqueeze(0) - queries.unsqueeze(1);
 }
 
 /// The mask of a decoder: a query sees itself and the positions before it. A `window` > 0 limits it to the last
@@ -95,7 +104,7 @@ inline AttentionMask causal_mask(const Tensor& padding, int64_t window) {
   if (window > 0) mask.reach = window - 1;
   if (!padding.defined()) return mask;
   cache::spoil();
-  mask.padding = padding.to(at::kBool);
+  mask.padding = cp::whole(padding.to(at::kBool));
   return mask;
 }
 
@@ -106,7 +115,7 @@ inline AttentionMask within_documents(AttentionMask mask, const Batch& batch) {
   TORCH_CHECK(batch.documents.sizes() == batch.input_ids.sizes(), "documents of shape ", batch.documents.sizes(),
               " with input_ids of shape ", batch.input_ids.sizes(), ": give one document id per token");
   cache::spoil();
-  mask.documents = batch.documents;
+  mask.documents = cp::whole(batch.documents);
   return mask;
 }
 }  // namespace detail
@@ -116,7 +125,7 @@ inline AttentionMask causal_mask(const Batch& batch, int64_t window) {
   AttentionMask mask = causal_mask(/*padding=*/Tensor(), window);
   if (const Tensor& padding = batch.attention_mask; padding.defined()) {
     if (padding.size(1) != cache::seen() + batch.input_ids.size(1)) cache::spoil();
-    mask.padding = padding.to(at::kBool);
+    mask.padding = cp::whole(padding.to(at::kBool));
   }
   return detail::within_documents(std::move(mask), batch);
 }
@@ -127,7 +136,7 @@ inline AttentionMask bidirectional_mask(const Batch& batch, int64_t reach = -1) 
   cache::spoil();
   AttentionMask mask;
   if (reach >= 0) mask.reach = reach;
-  if (batch.attention_mask.defined()) mask.padding = batch.attention_mask.to(at::kBool);
+  if (batch.attention_mask.defined()) mask.padding = cp::whole(batch.attention_mask.to(at::kBool));
   return detail::within_documents(std::move(mask), batch);
 }
 

@@ -10,7 +10,10 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
+#include "runtime/model/cp.h"
 #include "runtime/model/fused.h"
 #include "runtime/model/module.h"
 #include "runtime/model/parallel.h"
@@ -27,7 +30,7 @@ struct DropoutRng {
   uint64_t key = 0;       // from the seed, the layer, and the number of its earlier calls in this forward
   double p = 0.0;         // dropout probability; kept elements are divided by 1 - p
   int64_t part = 0;       // index of this slice if columns or heads are split over tp
-  int64_t first_row = 0;  // of this slice of a sample, if rows are divided over ranks; 0 in attention
+  int64_t first_row = 0;  // of this slice of a sample, if rows are divided over ranks
 };
 
 namespace nn {
@@ -47,7 +50,7 @@ class Draws {
 }  // namespace dropout
 
 namespace detail {
-inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x, int64_t part = 0, int64_t part_of_rows = 0);
+inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x, int64_t part = 0);
 }
 
 namespace nn {
@@ -140,15 +143,45 @@ inline Tensor dropout_of_weights(const Tensor& weights, const DropoutRng& rng) {
 }  // namespace plain
 
 namespace detail {
-/// Applies an active dropout layer to x: the slice `part` of the columns and the slice `part_of_rows` of each sample's
-/// rows. Slices are equally long.
-inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x, int64_t part, int64_t part_of_rows) {
+
+/// A tp rank's slice of the rows of each sample; slices are equally long.
+struct RowSlice {
+  int64_t index = 0, slices = 1;
+};
+
+/// Applies dropout to x [batch, ..., features]: the slice rng.part of the columns and a slice of each sample's rows,
+/// which are the positions of this rank.
+inline Tensor drop_rows(const Tensor& x, DropoutRng rng, RowSlice slice) {
+  const auto apply = [&](const Tensor& some) {
+    return fused.dropout ? fused.dropout(some, rng) : plain::dropout(some, rng);
+  };
+  const int64_t rows = plain::dropout_rows(x, rng), first = slice.index * rows;
+  rng.first_row = first;
+  // A pooled value has one row, of which every cp rank has the full value.
+  if (!bound.context || (rows == 1 && slice.slices == 1)) return apply(x);
+  const std::vector<cp::Run> runs = cp::find_runs(slice.slices * rows, first, rows);
+  const Tensor by_row = x.reshape({rng.samples.size(0), rows, x.size(-1)});
+  std::vector<Tensor> dropped;
+  int64_t row = 0;
+  for (const cp::Run& run : runs) {
+    rng.first_row = run.begin;
+    dropped.push_back(apply(by_row.narrow(1, row, run.size)));
+    row += run.size;
+  }
+  return at::cat(dropped, 1).view_as(x);
+}
+
+/// Applies an active dropout layer to x, of which this rank has the slice `part` of the columns and `rows` of the rows.
+inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x, int64_t part, RowSlice rows) {
   if (!bound.dropout) return at::dropout(x, layer.p, /*train=*/true);
   DropoutRng rng = bound.dropout->draw(layer);
   rng.part = part;
-  if (part_of_rows > 0) rng.first_row = part_of_rows * plain::dropout_rows(x, rng);
-  return fused.dropout ? fused.dropout(x, rng) : plain::dropout(x, rng);
+  return drop_rows(x, std::move(rng), rows);
 }
+inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x, int64_t part) {
+  return drop(layer, x, part, RowSlice());
+}
+
 }  // namespace detail
 
 }  // namespace modular

@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "runtime/model/config.h"
+#include "runtime/model/cp.h"
 #include "runtime/model/dropout.h"
 #include "runtime/model/functions.h"
 #include "runtime/model/init.h"
+#include "runtime/model/module.h"
 
 namespace modular {
 
@@ -343,8 +345,12 @@ TORCH_MODULE(EmbeddingHead);
 /// - hidden_states [batch, seq, hidden]
 /// - returns [batch, size]
 inline Tensor sentence_embeddings(const Tensor& hidden_states, const Batch& batch) {
-  return batch.embedding_head ? batch.embedding_head->forward(hidden_states, batch.attention_mask)
-                              : mean_pooling(hidden_states, batch.attention_mask);
+  if (!batch.embedding_head) return mean_pooling(hidden_states, batch.attention_mask);
+  const Tensor tokens = cp::whole(hidden_states), padding = cp::whole(batch.attention_mask);
+  Parallel parallel = bound;
+  parallel.context = nullptr;  // the head reads all positions
+  const Binding binding(parallel);
+  return batch.embedding_head->forward(tokens, padding);
 }
 
 }  // namespace modular

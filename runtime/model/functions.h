@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/model/cp.h"
 #include "runtime/model/fused.h"
 #include "runtime/model/tensors.h"
 
@@ -128,7 +129,7 @@ inline Tensor soft_cap(const Tensor& x, std::optional<double> cap) { return cap 
 /// - labels [batch, seq] int64
 /// - returns [batch, seq] int64
 inline Tensor next_tokens(const Tensor& labels) {
-  return at::constant_pad_nd(labels, {0, 1}, kIgnoredTarget).slice(1, 1);
+  return cp::part(at::constant_pad_nd(cp::whole(labels), {0, 1}, kIgnoredTarget).slice(1, 1));
 }
 
 /// The decoder's input for predicting `labels`: the labels shifted right by one after `start`, with `padding` where a
@@ -136,7 +137,7 @@ inline Tensor next_tokens(const Tensor& labels) {
 /// - labels [batch, seq] int64
 /// - returns [batch, seq] int64
 inline Tensor previous_tokens(const Tensor& labels, int64_t start, int64_t padding) {
-  const Tensor before = at::constant_pad_nd(labels, {1, -1}, start);
+  const Tensor before = cp::part(at::constant_pad_nd(cp::whole(labels), {1, -1}, start));
   return before.masked_fill(before.eq(kIgnoredTarget), padding);
 }
 
@@ -158,18 +159,31 @@ inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
 /// - padding [batch, seq] int64 or bool, 0 for padding, or undefined
 /// - returns [batch, hidden]
 inline Tensor mean_pooling(const Tensor& hidden_states, const Tensor& padding) {
-  if (!padding.defined()) return hidden_states.mean(1);
+  if (!padding.defined() && !bound.context) return hidden_states.mean(1);
+  if (!padding.defined()) return cp::sum(hidden_states.sum(1)) / cp::whole_size(hidden_states.size(1));
   const Tensor weights = padding.to(hidden_states.scalar_type()).unsqueeze(-1);
-  return (hidden_states * weights).sum(1) / weights.sum(1).clamp_min(1e-9);
+  return cp::sum((hidden_states * weights).sum(1)) / cp::sum(weights.sum(1)).clamp_min(1e-9);
 }
 
-/// The hidden state at one position of each row.
+/// The hidden state at one position of each row. With context parallelism, positions are those of the full sequence.
 /// - hidden_states [batch, seq, hidden]
 /// - positions [batch] int64
 /// - returns [batch, hidden]
 inline Tensor tokens_at(const Tensor& hidden_states, const Tensor& positions) {
   const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+  if (bound.context) {
+    const Tensor others = positions.unsqueeze(1).ne(cp::positions(seq, positions.options()));  // [batch, seq]
+    return cp::sum(hidden_states.masked_fill(others.unsqueeze(-1), 0.0).sum(1));
+  }
   return hidden_states.flatten(0, 1).index_select(0, positions + at::arange(batch, positions.options()) * seq);
+}
+
+/// The hidden state of each row's first position, such as a class token's.
+/// - hidden_states [batch, seq, hidden]
+/// - returns [batch, hidden]
+inline Tensor first_tokens(const Tensor& hidden_states) {
+  if (!bound.context) return hidden_states.select(1, 0);
+  return tokens_at(hidden_states, at::zeros({hidden_states.size(0)}, hidden_states.options().dtype(at::kLong)));
 }
 
 /// The hidden state of each row's last position that is not padding. Positions where `input_ids` equal `pad_token_id`
@@ -178,11 +192,13 @@ inline Tensor tokens_at(const Tensor& hidden_states, const Tensor& positions) {
 /// - input_ids [batch, seq] int64
 /// - returns [batch, hidden]
 inline Tensor last_tokens(const Tensor& hidden_states, const Tensor& input_ids, std::optional<int64_t> pad_token_id) {
-  const int64_t batch = input_ids.size(0), seq = input_ids.size(1);
+  const int64_t batch = input_ids.size(0), seq = cp::whole_size(input_ids.size(1));
   TORCH_CHECK(pad_token_id || batch == 1, "pad_token_id is not given, so the last tokens of ", batch,
               " rows are unknown: set it, or give one row at a time");
-  if (!pad_token_id) return hidden_states.select(1, seq - 1);
-  return tokens_at(hidden_states, (at::arange(seq, input_ids.options()) * input_ids.ne(*pad_token_id)).argmax(-1));
+  if (!pad_token_id && !bound.context) return hidden_states.select(1, seq - 1);
+  if (!pad_token_id) return tokens_at(hidden_states, at::full({batch}, seq - 1, input_ids.options()));
+  const Tensor tokens = cp::whole(input_ids).ne(*pad_token_id);
+  return tokens_at(hidden_states, (at::arange(seq, input_ids.options()) * tokens).argmax(-1));
 }
 
 /// The summed loss of classifiers in float32. Integer labels are classes with cross entropy. Float labels have the

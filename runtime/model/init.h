@@ -10,7 +10,7 @@
 #include <numbers>
 #include <optional>
 
-#include "runtime/model/module.h"
+#include "runtime/model/linear.h"
 #include "runtime/model/parallel.h"
 
 namespace modular::init {
@@ -140,12 +140,6 @@ inline void linear_and_embedding_(nn::Module& module, double std) {
       });
     }
   }
-}
-
-/// Calls reset_parameters() of every model class in `root`, outermost first.
-inline void reset(nn::Module& root) {
-  for (const auto& module : root.modules())
-    if (auto* model_class = dynamic_cast<Module*>(module.get())) model_class->reset_parameters();
 }
 
 }  // namespace modular::init

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/model/init.h"
+#include "runtime/model/module.h"
 
 namespace modular {
 

@@ -13,6 +13,7 @@
 #include "runtime/model/images.h"           // IWYU pragma: export
 #include "runtime/model/init.h"             // IWYU pragma: export
 #include "runtime/model/layers.h"           // IWYU pragma: export
+#include "runtime/model/linear.h"           // IWYU pragma: export
 #include "runtime/model/module.h"           // IWYU pragma: export
 #include "runtime/model/outputs.h"          // IWYU pragma: export
 #include "runtime/model/pairs.h"            // IWYU pragma: export

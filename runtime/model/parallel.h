@@ -10,6 +10,9 @@ struct SampledClasses;
 namespace cache {
 class Cache;
 }
+namespace cp {
+class Context;
+}
 namespace dp {
 class DataParallel;
 }
@@ -44,6 +47,7 @@ struct Parallel {
   tp::SequenceParallel* sequence = nullptr;   // null if each tp rank has all positions between layers
   pp::Stage* stage = nullptr;                 // null if there is only one stage
   dp::DataParallel* dp = nullptr;             // null if each rank has its own batch
+  cp::Context* context = nullptr;             // null if each rank has all positions of its sequences
   cache::Cache* cache = nullptr;              // null if a forward sees full sequences
   dropout::Draws* dropout = nullptr;          // null if there is no dropout, or libtorch's RNG is used
   routing::Balance* routing = nullptr;        // null if experts are not balanced

@@ -74,6 +74,10 @@ struct Plan {
   // The entry looks along the sequence other than through functions that know the cache of generation (cache.h), which
   // therefore runs each forward over all tokens.
   bool uncached = false;
+  // Context parallelism: why cp ranks cannot divide the positions of the entry's sequences, with file and line; empty
+  // if they can. And whether all cp ranks then compute the same loss, which counts once.
+  std::string context_error = {};
+  bool full_loss = false;
 
   /// The same rows for a class that holds this plan's class as its member `path`, e.g. "model".
   Plan under(std::string_view path) const {
@@ -119,6 +123,8 @@ struct Plan {
     append(&Plan::sequence);
     append(&Plan::partial_in_sequence);
     sum.uncached |= more.uncached;
+    if (!more.context_error.empty()) sum.context_error = more.context_error;
+    sum.full_loss |= more.full_loss;
     return sum;
   }
 };

@@ -10,6 +10,7 @@
 
 #include "runtime/model/cache.h"
 #include "runtime/model/config.h"
+#include "runtime/model/cp.h"
 #include "runtime/model/tensors.h"
 
 namespace modular {
@@ -32,13 +33,23 @@ inline Tensor position_ids(const Batch& batch) {
   const int64_t first = cache::seen(), seq = batch.input_ids.size(1);
   if (bound.cache && batch.attention_mask.defined())
     return (batch.attention_mask.to(at::kLong).cumsum(-1) - 1).clamp_min(0).narrow(1, first, seq);
+  if (bound.context) return cp::positions(seq, batch.input_ids.options()).unsqueeze(0);
   return at::arange(first, first + seq, batch.input_ids.options()).unsqueeze(0);
 }
 
 /// The positions of `ids` in a stack that has neither position_ids nor a cache: 0 … seq - 1.
 /// - ids [batch, seq] int64
 /// - returns [1, seq] int64
-inline Tensor position_ids(const Tensor& ids) { return at::arange(ids.size(1), ids.options()).unsqueeze(0); }
+inline Tensor position_ids(const Tensor& ids) { return cp::positions(ids.size(1), ids.options()).unsqueeze(0); }
+
+/// The positions of tokens other than `padding_idx`, which count from padding_idx + 1; those of padding are
+/// `padding_idx` (Ott et al., fairseq).
+/// - ids [batch, seq] int64
+/// - returns [batch, seq] int64
+inline Tensor counted_position_ids(const Tensor& ids, int64_t padding_idx) {
+  const Tensor mask = cp::whole(ids).ne(padding_idx).to(at::kLong);
+  return cp::part(mask.cumsum(1) * mask + padding_idx);
+}
 
 namespace detail {
 
@@ -136,22 +147,22 @@ inline bool depends_on_length(const RopeParameters& rope) {
 /// - positions [batch or 1, seq] int64
 /// - returns [batch or 1, seq or 1] int64
 inline Tensor sequence_lengths(const Batch& batch, const Tensor& positions) {
-  Tensor ends = positions + 1;
-  const Tensor& mask = batch.attention_mask;
+  Tensor ends = cp::whole(positions) + 1;
+  const Tensor mask = cp::whole(batch.attention_mask);
   if (bound.cache) return ends.amax(-1, /*keepdim=*/true);  // with a cache, positions do not count padding
   if (mask.defined() && !batch.documents.defined() && !batch.position_ids.defined())
     return mask.ne(0).sum(-1, /*keepdim=*/true);
   if (mask.defined()) ends = ends.masked_fill(mask.eq(0), 0);
   if (!batch.documents.defined()) return ends.amax(-1, /*keepdim=*/true);
-  const Tensor& documents = batch.documents;
+  const Tensor documents = cp::whole(batch.documents);
   const Tensor number = std::get<1>(at::_unique(documents, /*sorted=*/true, /*return_inverse=*/true));
   const Tensor row = at::arange(documents.size(0), documents.options()).unsqueeze(-1);
   const Tensor of_row = (number + row * documents.numel()).flatten();  // documents of different rows are distinct
   const Tensor key = std::get<1>(at::_unique(of_row, /*sorted=*/true, /*return_inverse=*/true));
-  return at::zeros_like(key)
-      .scatter_reduce(0, key, ends.expand_as(documents).flatten(), "amax")
-      .index_select(0, key)
-      .view_as(documents);
+  return cp::part(at::zeros_like(key)
+                      .scatter_reduce(0, key, ends.expand_as(documents).flatten(), "amax")
+                      .index_select(0, key)
+                      .view_as(documents));
 }
 
 }  // namespace detail

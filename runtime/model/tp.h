@@ -205,12 +205,17 @@ enum class Cut {
   positions,  // the positions of a value between layers
 };
 
+/// This rank's slice of the positions between layers.
+inline modular::detail::RowSlice slice_of_positions() {
+  return bound.sequence ? modular::detail::RowSlice{bound.tp->rank(), bound.tp->size()} : modular::detail::RowSlice();
+}
+
 /// Dropout of a rank's elements of a value.
 template <class Dropout>
 Tensor dropout(Dropout& layer, const Tensor& x, Cut cut = Cut::features) {
   if (!layer->drops()) return x;
   if (cut == Cut::features) return modular::detail::drop(*layer, x, slice_index());
-  return modular::detail::drop(*layer, x, /*part=*/0, bound.sequence ? bound.tp->rank() : 0);
+  return modular::detail::drop(*layer, x, /*part=*/0, slice_of_positions());
 }
 
 /// Attention with dropout over this rank's heads.

@@ -133,6 +133,7 @@ constexpr Strategy kStrategies[] = {
     {"zero2", "dp_shard", 2},
     {"fsdp", "dp_shard", 3},
     {"tp", "tp"},
+    {"cp", "cp"},
     {"pp", "pp"},
 };
 
@@ -148,7 +149,7 @@ struct Entrant {
 
 std::vector<std::string> make_trial_config(const Strategy& strategy, int64_t ranks, int64_t micro_batches) {
   std::vector<std::string> overrides;
-  for (const std::string_view axis : {"pp", "dp_replicate", "dp_shard", "tp"})
+  for (const std::string_view axis : {"pp", "dp_replicate", "dp_shard", "cp", "tp"})
     overrides.push_back(fmt::format("parallel.{}={}", axis, axis == strategy.axis ? ranks : 1));
   if (strategy.zero_stage > 0) overrides.push_back(fmt::format("parallel.zero_stage={}", strategy.zero_stage));
   overrides.push_back(fmt::format("parallel.dp_threads={}", strategy.threads ? ranks : 1));
@@ -251,10 +252,11 @@ std::string quoted(const std::string& word) {
 /// The command to train with this strategy. Omits options at their defaults, unless the user's own options distribute
 /// the run over several ranks already.
 std::string launch_line(const BenchArguments& arguments, const ParallelSection& given, const Entrant& entrant) {
-  static const std::set<std::string> by_default = {"parallel.pp=1", "parallel.dp_replicate=1", "parallel.dp_shard=1",
-                                                   "parallel.tp=1", "parallel.cuts=[]",        "parallel.dp_threads=1"};
-  const bool says_all =
-      given.pp > 1 || given.dp_replicate > 1 || given.dp_shard > 1 || given.tp > 1 || given.dp_threads > 1;
+  static const std::set<std::string> by_default = {
+      "parallel.pp=1", "parallel.dp_replicate=1", "parallel.dp_shard=1",  "parallel.cp=1",
+      "parallel.tp=1", "parallel.cuts=[]",        "parallel.dp_threads=1"};
+  const bool says_all = given.pp > 1 || given.dp_replicate > 1 || given.dp_shard > 1 || given.cp > 1 || given.tp > 1 ||
+                        given.dp_threads > 1;
   std::vector<std::string> words = {"modrun"};
   if (entrant.ranks > 1) words.insert(words.end(), {"--nproc-per-node", std::to_string(entrant.ranks)});
   words.emplace_back("train");

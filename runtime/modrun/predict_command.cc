@@ -163,7 +163,7 @@ void predict_into(const fs::path& partial, ParallelModel& model, const ModelConf
       asked = with_next_hidden(asked, longest_sequence(network).value_or(std::numeric_limits<int64_t>::max()));
     std::optional<Predictions> found;
     model.evaluate({&asked, 1}, [&](const Batch& seen, const at::Tensor& logits) {
-      if (mesh.coordinate(Axis::tp) == 0) found = to_predictions(network, seen, batch, logits);
+      if (mesh.coordinate({Axis::cp, Axis::tp}) == 0) found = to_predictions(network, seen, batch, logits);
     });
     if (number == 0) {
       // Only ranks with predictions know the shapes; one of them creates the file for all.

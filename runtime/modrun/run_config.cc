@@ -74,8 +74,9 @@ void add_trust_option(CLI::App& app, ConfigArguments& arguments) {
 }
 
 void add_mesh_options(CLI::App& app, ConfigArguments& arguments) {
-  for (const auto& [flag, key] : {std::pair("--pp", "pp"), std::pair("--dp-replicate", "dp_replicate"),
-                                  std::pair("--dp-shard", "dp_shard"), std::pair("--tp", "tp")})
+  for (const auto& [flag, key] :
+       {std::pair("--pp", "pp"), std::pair("--dp-replicate", "dp_replicate"), std::pair("--dp-shard", "dp_shard"),
+        std::pair("--cp", "cp"), std::pair("--tp", "tp")})
     app.add_option_function<std::string>(
         flag,
         [&arguments, key = key](const std::string& size) {

@@ -260,7 +260,8 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
       return !part.defined() || (part.scalar_type() == type && part.device() == query.device() && part.dim() == 2 &&
                                  (part.size(0) == 1 || part.size(0) == batch) && part.size(1) == seq);
     };
-    return key.size(2) == seq && fits_keys(mask.padding, at::kBool) && fits_keys(mask.documents, at::kLong);
+    return key.size(2) == seq && (!rng || rng->first_row == 0) && fits_keys(mask.padding, at::kBool) &&
+           fits_keys(mask.documents, at::kLong);
   };
   if (!is_attention_fusable(query, key, value) || !fits())
     return rng ? plain::attention_dropping(query, key, value, mask, scale, std::nullopt, *rng)
@@ -279,6 +280,7 @@ Tensor fused_attention_with_biases(const Tensor& query, const Tensor& key, const
   const int64_t batch = query.size(0), seq = query.size(2), keys = key.size(2);
   // In token-by-token generation most of a block of queries would be empty.
   if (!at::GradMode::is_enabled() && seq < keys) return {};
+  if (rng && rng->first_row > 0) return {};  // the kernels count queries from 0
   const auto fits = [&](int64_t dimension, int64_t size) {
     return biases.size(dimension) == 1 || biases.size(dimension) == size;
   };

@@ -50,7 +50,7 @@ Batch copied_to(const at::Device& device, Batch batch) {
   return batch;
 }
 
-std::vector<Batch> copied_to(const at::Device& device, std::span<const Batch> batches) {
+std::vector<Batch> copied_to(const at::Device& device, const std::vector<Batch>& batches) {
   std::vector<Batch> copied;
   for (const Batch& batch : batches) copied.push_back(copied_to(device, batch));
   return copied;
@@ -134,6 +134,13 @@ StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
   return {[this](const Batch& batch) { return forward(batch); }, run_backward, can_cut};
 }
 
+std::vector<Batch> ParallelModel::State::cut(std::span<const Batch> batches) const {
+  std::vector<Batch> own(batches.begin(), batches.end());
+  if (context)
+    for (Batch& batch : own) batch = context->cut(std::move(batch));
+  return own;
+}
+
 void ParallelModel::State::end_forwards() {
   for (const auto& feature : features) feature->end_forwards();
 }
@@ -215,7 +222,7 @@ LaunchedStep ParallelModel::launch_step(std::span<const Batch> batches, int64_t 
   const Binding binding(parallel);
   const InstalledSavedTensors installed_saved(state.saved.get());
   const WatchedOperations watched(state.saved.get());
-  const std::vector<Batch> micro_batches = copied_to(state.mesh.device(), batches);
+  const std::vector<Batch> micro_batches = copied_to(state.mesh.device(), state.cut(batches));
   step.micro_batches = micro_batches;
   step.run_forwards = [&] {
     state.evaluate(micro_batches, nullptr);
@@ -223,9 +230,11 @@ LaunchedStep ParallelModel::launch_step(std::span<const Batch> batches, int64_t 
   };
   for (const auto& feature : state.features) feature->before_forwards(step);
 
-  const double total = step.counts.front(), scale = total > 0 ? 1.0 / total : 0.0;
+  const bool counts = state.counts_loss();
+  const double total = step.counts.front(), scale = counts && total > 0 ? 1.0 / total : 0.0;
   state.clear_gradients(batches.size());
   std::vector<at::Tensor> numbers = {stack_sums(state.train(micro_batches, scale), state.mesh.device())};
+  if (!counts) numbers.front().zero_();
   state.finish_gradients();
 
   LaunchedStep launched;
@@ -273,11 +282,18 @@ StepResult ParallelModel::evaluate(std::span<const Batch> batches, const SeeLogi
   if (state.sequence) parallel.sequence = state.sequence->for_batches(batches);
   const Binding binding(parallel);
   const at::NoGradGuard no_grad;
-  std::vector<Batch> inputs = copied_to(state.mesh.device(), batches);
+  std::vector<Batch> inputs = copied_to(state.mesh.device(), state.cut(batches));
   for (Batch& batch : inputs) batch.want_logits = see != nullptr;
+  SeeLogits see_all = see;
+  if (see && state.has_cut_logits())
+    see_all = [&, number = size_t{0}](const Batch&, const at::Tensor& logits) mutable {
+      const Batch all = copied_to(state.mesh.device(), batches[number++]);
+      see(all, state.context->join_logits(logits, all));
+    };
   for (const auto& feature : state.features) feature->begin_evaluation();
-  std::vector<double> own = on_host(stack_sums(state.evaluate(inputs, see), state.mesh.device()));
+  std::vector<double> own = on_host(stack_sums(state.evaluate(inputs, see_all), state.mesh.device()));
   for (const auto& feature : state.features) feature->end_evaluation(own[0], own[1]);
+  if (!state.counts_loss()) own = {0.0, 0.0};
   state.end_forwards();
   constexpr const char* kWhat = "the evaluation's loss";
   const auto sums = state.sum_over_stages(state.sum(state.losses, std::move(own), kWhat), kWhat);
@@ -302,10 +318,12 @@ at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   }
   Parallel parallel = state.in_forwards;
   parallel.cache = cache;
-  if (state.sequence && !cache) parallel.sequence = state.sequence->for_batches({&batch, 1});
+  const std::span<const Batch> one(&batch, 1);
+  if (cache) parallel.context = nullptr;  // each rank continues all positions
+  if (state.sequence && !cache) parallel.sequence = state.sequence->for_batches(one);
   const Binding binding(parallel);
   const at::NoGradGuard no_grad;
-  Batch input = copied_to(state.mesh.device(), batch);
+  Batch input = copied_to(state.mesh.device(), cache ? batch : state.cut(one).front());
   input.want_logits = true;
   if (state.sentences)
     input.labels.reset();  // embeddings do not depend on labels, and the loss would be that of a step
@@ -314,7 +332,7 @@ at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
       state.pipeline ? state.pipeline->logits(input, state.stage_functions(0)) : state.model.forward(input).logits;
   if (cache) cache->advance(batch.input_ids.size(1));
   state.end_forwards();
-  return logits;
+  return state.has_cut_logits() && !cache ? state.context->join_logits(logits, batch) : logits;
 }
 
 }  // namespace modular

@@ -20,6 +20,7 @@
 #include "runtime/parallel/parameters/sharded_parameter.h"
 #include "runtime/parallel/pipeline/pipeline_options.h"
 #include "runtime/parallel/step/feature.h"
+#include "runtime/parallel/tensor/context_parallel.h"
 
 namespace modular {
 
@@ -44,6 +45,7 @@ struct ParallelOptions {
   bool dropout = true;  // in step(), with the rates of the config
   // Whether tp ranks divide the positions between layers. Default: if the entry's plan supports it.
   std::optional<bool> sequence = {};
+  ContextOptions context = {};  // if cp is larger than 1
   // Modules and parameters that are not trained, as paths in the module tree, in which "*" matches any one component.
   std::vector<std::string> frozen = {};
   // If set, only adapters (lora.h) and these modules and parameters are trained.

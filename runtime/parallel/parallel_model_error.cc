@@ -60,7 +60,7 @@ std::string ParallelModel::error(const Entry& entry, const AnyConfig& config, co
   for (size_t axis = 0; axis < kAxisNames.size(); ++axis)
     if (shape.size[axis] < 1)
       return fmt::format("{} = {}: an axis needs at least 1 rank", kAxisNames[axis], shape.size[axis]);
-  if (shape[Axis::cp] > 1) return fmt::format("cp = {} is not supported: set it to 1", shape[Axis::cp]);
+  if (std::string reason = context_error(entry, shape[Axis::cp]); !reason.empty()) return reason;
 
   if (std::string reason = indivisible(*entry.plan, config, shape); !reason.empty()) return reason;
 

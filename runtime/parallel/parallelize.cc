@@ -212,6 +212,16 @@ std::unique_ptr<ParallelModel::State> ParallelModel::parallelize(Model model, co
   state.losses = mesh.group(kLossAxes);
   if (state.rows) state.rows_of_ranks = make_data_parallel(state.rows);
   state.bind(&Parallel::dp, state.rows_of_ranks.get());
+  // Context parallelism: this rank's positions of the sequences.
+  if (mesh.size(Axis::cp) > 1) {
+    const auto integers = config_integers(config);
+    const auto padding = integers.find("pad_token_id");
+    state.context = std::make_unique<ContextRanks>(
+        mesh.group({Axis::cp}, "positions"), options.context.attention, is_zigzag(entry, options.context.layout),
+        ContextData{.token_labels = task.labels != Task::Labels::each_row,
+                    .padding_id = padding == integers.end() ? 0 : padding->second});
+  }
+  state.bind(&Parallel::context, state.context.get());
   // Tensor parallelism: splits of each parameter, and sums over ranks that hold the same KV heads.
   state.list_parameters(config);
   describe_uneven_splits(state.table, entry, config, mesh.size(Axis::tp));
@@ -222,7 +232,8 @@ std::unique_ptr<ParallelModel::State> ParallelModel::parallelize(Model model, co
   state.bind(&Parallel::tp, state.tensor_parallel.get());
   // Sequence parallelism: each step decides whether it is bound.
   if (mesh.size(Axis::tp) > 1 && !entry.plan->sequence.empty() && options.sequence.value_or(true))
-    state.sequence = &state.add<SequenceShares>(mesh.group({Axis::tp}), /*two_stacks=*/entry.plan->sequence.size() > 1);
+    state.sequence = &state.add<SequenceShares>(mesh.group({Axis::tp}), /*two_stacks=*/entry.plan->sequence.size() > 1,
+                                                state.context.get());
 
   // Frozen parameters and adapters, before anything allocates gradients.
   freeze(state.table.parameters, options.frozen, options.trained);

@@ -60,7 +60,7 @@ void check_batch_memory(const RunConfig& config, const MeshShape& mesh, int64_t 
   const double micro_batch = samples / static_cast<double>(config.train.micro_batches);
   const auto hidden = static_cast<double>(model_count(config.network, "hidden_size").value_or(0));
   unless_it_fits(
-      micro_batch * length * hidden * (config.parallel.bf16 ? 2.0 : 4.0),
+      micro_batch * length * hidden * (config.parallel.bf16 ? 2.0 : 4.0) / static_cast<double>(mesh[Axis::cp]),
       fmt::format("the hidden states of one layer, with train.micro_batches = {},", config.train.micro_batches),
       "raise train.micro_batches, or lower one of the two");
 }

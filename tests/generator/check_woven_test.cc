@@ -87,6 +87,21 @@ const Case kCases[] = {
     {"Tensor x = embed(i); return x;",
      "Tensor x; if (pp::is_first()) { x = embed(i); } else { y = pp::received(); } return x;", false},
     {"for (auto& layer : *layers) x = layer(x);", "for (auto& layer : pp::local(layers)) x = layer(x);", true},
+    // Parts of the positions.
+    {"return f(a);", "return f(tp::part(a, 1));", true},
+    {"return f(a);", "return f(tp::part(a, b));", false},
+    {"return f(a, 1);", "return f(tp::part(a, 1));", false},
+    {"return f(a.size(1));", "return f(tp::whole_size(a.size(1)));", true},
+    {"return drop(x);", "return tp::dropout(drop, x, tp::Cut::positions);", true},
+    {"return drop(x);", "return tp::dropout(drop, x, tp::Cut::other);", false},
+    {"return f(x);", "x = tp::whole(x); return f(x);", true},
+    {"return f(x);", "x = tp::whole(y); return f(x);", false},
+    {"return up(x) * gate(x);", "auto x_tp = tp::shared(x); return up(x_tp) * gate(x_tp);", true},
+    {"return up(x) * gate(x);", "auto x_tp = tp::enter(x, 1); return up(x_tp) * gate(x_tp);", true},
+    {"x = embed(i); y += x; return x;",
+     "if (pp::is_first()) { x = embed(i); y += x; x = tp::part(x); } else { x = pp::received(); } return x;", true},
+    {"x = embed(i); y += x; return x;",
+     "if (pp::is_first()) { x = embed(i); y += x; y = tp::part(y); } else { x = pp::received(); } return x;", false},
 };
 
 INSTANTIATE_TEST_SUITE_P(Forms, Weaving, testing::ValuesIn(kCases));

@@ -1,4 +1,5 @@
-// Tests of the rules for values that are split by the rows of the batch, or by the positions of the sequence.
+// Tests of the rules for values that are split by the rows of the batch, or by the positions of the sequence, among
+// forwards or among ranks.
 #include "generator/source/names.h"
 #include "tests/generator/rule_values.h"
 
@@ -102,6 +103,67 @@ TEST(RowsOfTheBatch, ThatMayBeOneAreNotSummed) {
   EXPECT_REJECTED("or has size 1", Axis::rows, ".sum", {positions});
 }
 
+TEST(RowsOfTheBatch, ThatMayBeOneAreNotCounted) {
+  Value positions = split(0, 2), x = split(0, 3);
+  positions.may_be_one = x.may_be_one = true;
+  positions.sizes = Sizes({field_count("#1"), field_count("#seq")});
+  x.sizes = Sizes({field_count("#1"), field_count("#seq"), field_count("hidden")});
+  const Value rows = Applied(Axis::rows, ".size", {positions, literal(0)}).result;
+  EXPECT_TRUE(rows.may_be_one);
+  EXPECT_TYPE(sharded(0), Axis::rows, ".view", {x, list({rows, literal(-1)})});
+  EXPECT_REJECTED("or has size 1", Axis::rows, ".view", {split(0, 3), list({rows, literal(-1)})});
+  for (const char* name : {"ones", ".expand"})
+    EXPECT_REJECTED("or has size 1", Axis::rows, name, {list({rows}), flag()});
+  EXPECT_REJECTED("or has size 1", Axis::rows, "op /", {share(), rows});
+}
+
+TEST(RowsOfTheBatch, OfAMaskAloneAreNotSummed) {
+  Value mask;
+  mask.kind = Value::Kind::object;
+  mask.members["padding"] = split(0, 2);
+  const Value queries = of_size_one(4, 0);
+  EXPECT_TRUE(Applied(Axis::rows, "modular::attention", {queries, queries, queries, mask, flag()}).result.may_be_one);
+  const Value keys = split(0, 4);
+  EXPECT_FALSE(Applied(Axis::rows, "modular::attention", {queries, keys, keys, mask, flag()}).result.may_be_one);
+}
+
+TEST(RowsOfTheBatch, GiveNoNumberOfClasses) {
+  EXPECT_TYPE(sharded(0), Axis::rows, "one_hot", {split(0, 2), literal(8)});
+  EXPECT_REJECTED("without a number of classes", Axis::rows, "one_hot", {split(0, 2)});
+  EXPECT_REJECTED("without a number of classes", Axis::rows, "one_hot", {split(0, 2), literal(-1)});
+}
+
+TEST(RowsOfTheBatch, AreNotTheChannelsOfAConvolution) {
+  EXPECT_TYPE(sharded(0), Axis::rows, "Conv1d layer", {Value(), split(0, 3)});
+  EXPECT_REJECTED("no rule", Axis::rows, "Conv1d layer", {Value(), split(0, 2)});
+  EXPECT_REJECTED("no rule", Axis::rows, "Conv2d layer", {Value(), split(0, 3)});
+}
+
+TEST(RowsOfTheBatch, AreThoseOfTheLabelsToo) {
+  const auto with_labels = [](const Value& labels) {
+    Value changed = batch();
+    changed.members["labels"] = labels;
+    return changed;
+  };
+  const auto apply = [](const Value& changed, const std::string& targets_of) {
+    OnValues outputs("cross_entropy_outputs", {split(0, 3), changed, Value()});
+    auto callee = std::make_shared<Callee>();
+    callee->home = Callee::Home::contract;
+    callee->name = "modular::cross_entropy_outputs";
+    outputs.expr.kind = Expr::Kind::call;
+    outputs.expr.callee = callee;
+    outputs.expr.operands[2].name = targets_of;
+    outputs.op.axis = Axis::rows;
+    apply_in_reading(outputs.op, find_rule("cross_entropy_outputs"));
+    return outputs.op.message;
+  };
+  EXPECT_EQ(apply(with_labels(split(0, 2)), "modular::same_labels"), "");
+  EXPECT_NE(apply(with_labels(split(1, 2)), "modular::same_labels").find("a batch whose labels is split"),
+            std::string::npos);
+  EXPECT_NE(apply(with_labels(split(0, 2)), "modular::alpha::turned").find("other than next_tokens"),
+            std::string::npos);
+}
+
 TEST(RowsOfTheBatch, StayWhereOtherDimensionsChange) {
   Value x = split(1, 3);
   x.sizes = Sizes({field_count("a"), field_count("#batch"), field_count("b")});
@@ -133,6 +195,7 @@ TEST(RowsOfTheBatch, MayBeAnInnerPartOfADimension) {
   const Value seq = Value::number(field_count("#seq"));
   EXPECT_TYPE(sharded(1), Axis::rows, ".view", {flat, list({seq, share(), literal(-1)})});
   EXPECT_REJECTED("not known to be the value's own", Axis::rows, ".view", {flat, list({share(), seq, literal(-1)})});
+  EXPECT_REJECTED("not known to be the value's own", Axis::rows, ".view", {flat, list({literal(-1), seq})});
   EXPECT_REJECTED("no rule", Axis::rows, "op +", {flat, split(0, 2)});
   EXPECT_REJECTED("no rule", Axis::rows, "modular::dp::gather", {flat});
   EXPECT_REJECTED("of a value", Axis::rows, "modular::balance_experts", {flat, flat, flat, flat});
@@ -168,10 +231,58 @@ TEST(Positions, AreNotReadInFunctionsThatDoNotKnowTheCache) {
   EXPECT_REJECTED("meets one", Axis::positions, "op *", {x, alike(3)});
 }
 
+TEST(Context, IsKnownToFunctionsThatLookAlongTheSequence) {
+  const Value x = split(1, 3), heads = split(2, 4), ids = split(1, 2);
+  EXPECT_TYPE(sharded(1), Axis::context, "modular::attention", {heads, heads, heads, Value(), flag()});
+  EXPECT_TYPE(sharded(1), Axis::context, "modular::next_tokens", {ids});
+  EXPECT_TYPE(sharded(0), Axis::context, "modular::key_distances", {ids});
+  EXPECT_TYPE(sharded(1), Axis::context, "modular::position_ids", {ids});
+  EXPECT_TYPE(kInvariant, Axis::context, "modular::mean_pooling", {x, ids});
+  EXPECT_TYPE(kInvariant, Axis::context, "modular::first_tokens", {x});
+  EXPECT_TYPE(kInvariant, Axis::context, "modular::key_mask", {batch()});
+  EXPECT_REJECTED("over", Axis::context, ".cumsum", {x, literal(1)});
+  EXPECT_TYPE(sharded(1), Axis::context, "modular::causal_conv1d", {x, alike(3), alike(1)});
+  EXPECT_REJECTED("all positions", Axis::context, "scaled_dot_product_attention", {heads, heads, heads});
+}
+
+TEST(Context, IsNotLookedAtWithValuesOfAllPositions) {
+  EXPECT_REJECTED("attention of a value", Axis::context, "modular::attention",
+                  {alike(4), alike(4), alike(4), Value(), flag()});
+  EXPECT_REJECTED("first_tokens of a value", Axis::context, "modular::first_tokens", {alike(3)});
+  EXPECT_REJECTED("next_tokens of a value", Axis::context, "modular::next_tokens", {alike(2)});
+  EXPECT_REJECTED("no rule", Axis::context, "modular::attention",
+                  {split(2, 4), split(2, 4), split(2, 4), batch(), flag()});
+}
+
+TEST(Context, DropsRowsThatTheRuntimeKnows) {
+  Value rows = split(0, 2);
+  rows.outer = field_count("#batch");
+  EXPECT_TYPE(sharded(1), Axis::context, "Dropout layer", {Value(), split(1, 3)});
+  EXPECT_TYPE(sharded(0), Axis::context, "Dropout layer", {Value(), rows});
+  EXPECT_TYPE(kInvariant, Axis::context, "Dropout layer", {Value(), alike(2)});
+  EXPECT_REJECTED("dropout", Axis::context, "Dropout layer", {Value(), split(2, 4)});
+  EXPECT_REJECTED("dropout", Axis::context, "Dropout layer", {Value(), alike(3)});
+}
+
+TEST(Context, CountsALossOfRowsOnce) {
+  Value of_rows = batch(), of_tokens = batch();
+  of_rows.members["labels"] = alike(1), of_tokens.members["labels"] = split(1, 2);
+  const auto loss_type = [](const Value& logits, const Value& labels) {
+    return Applied(Axis::context, "modular::classification_outputs", {logits, labels, flag()})
+        .result.members["loss_sum"]
+        .type;
+  };
+  EXPECT_EQ(loss_type(alike(2), of_rows), kInvariant);
+  EXPECT_EQ(loss_type(split(1, 3), of_tokens), kPartial);
+  EXPECT_REJECTED("a loss over logits", Axis::context, "modular::classification_outputs",
+                  {alike(2), of_tokens, flag()});
+}
+
 TEST(Messages, NameTheReading) {
   EXPECT_EQ(to_words(Axis::rows, "mean over dimension 0, which is split over tp: each rank sees only its slice"),
             "mean over dimension 0, which is split by the rows of the batch: each rank sees only its rows");
   EXPECT_EQ(to_words(Axis::positions, "a partial sum over tp"), "a sum over a forward's positions");
+  EXPECT_EQ(to_words(Axis::context, "a partial sum over tp"), "a sum over a rank's positions");
   EXPECT_EQ(to_words(Axis::tp, "a partial sum over tp"), "a partial sum over tp");
 }
 

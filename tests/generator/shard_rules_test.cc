@@ -258,18 +258,6 @@ TEST(ShardRules, StackInsertsADimension) {
   EXPECT_REFUSED("stack of values", "stack", {list({split(1, 3), full(3)})});
 }
 
-TEST(ShardRules, GatherTakesAnIndexThatIsSplitLikeItsValue) {
-  auto split_index = Value::tensor(sharded(1), false, 4), full_index = full(4, false), heads = split(1, 4);
-  EXPECT_REFUSED("not known to have as many elements", "gather", {heads, literal(-1), split_index});
-  heads.counts = {"num_heads"}, split_index.counts = {"num_key_value_heads"};
-  EXPECT_REFUSED("not known to have as many elements", "gather", {heads, literal(-1), split_index});
-  split_index.counts = {"num_heads"};
-  EXPECT_TYPE(sharded(1), "gather", {heads, literal(-1), split_index});
-  EXPECT_TYPE(kInvariant, "gather", {full(4), literal(-1), full_index});
-  EXPECT_TYPE(kPartial, "gather", {partial(4), literal(-1), full_index});
-  EXPECT_REFUSED("gather along dimension 1", "gather", {split(1, 4), literal(1), split_index});
-}
-
 TEST(ShardRules, ElementsAreNotNamedByALocalCount) {
   EXPECT_REFUSED("an index that is a tp-local count", "op []", {full(3), count(true)});
   EXPECT_REFUSED("an index that is a tp-local count", "op []", {list({full(3), full(3)}), count(true)});
@@ -313,11 +301,6 @@ TEST(ShardRules, QuotientsAreLinearInTheDividend) {
     EXPECT_REFUSED("division by a partial sum", name, {full(3, false), partial(3)});
   }
   EXPECT_REFUSED("is not linear", ".div", {partial(3), literal(2), Value::number()});  // rounding_mode
-}
-
-TEST(ShardRules, PartialSumsAreNotRounded) {
-  EXPECT_REFUSED("not known to be a floating type", ".type_as", {partial(3), full(2, /*gradient=*/false)});
-  EXPECT_TYPE(kPartial, ".type_as", {partial(3), full(2)});
 }
 
 TEST(ShardRules, SqueezedDimensionMayStay) {
@@ -468,6 +451,11 @@ TEST(ShardRules, LinearFunctionOfSplitWeights) {
   EXPECT_REFUSED("a bias is added to a partial sum", "linear", {split(2, 3), split(1, 2), full(1)});
   EXPECT_REFUSED("split by input feature meets", "linear", {full(3), split(1, 2)});
   EXPECT_TYPE(sharded(2), "linear", {full(3), split(0, 2)});
+  EXPECT_TYPE(sharded(1), "linear", {split(1, 3), full(2)});
+  EXPECT_REFUSED("no rule for linear", "linear", {Value::tensor(sharded(1), true, std::nullopt), full(2)});
+  EXPECT_REFUSED("no rule for linear", "linear", {full(3), split(0, 1)});  // a vector is contracted
+  EXPECT_TYPE(sharded(2), "linear", {full(3), split(0, 2), split(0, 1)});
+  EXPECT_REFUSED("with a bias that is not", "linear", {full(3), split(0, 2), split(0, 2)});
 }
 
 TEST(ShardRules, ConvolutionsTakeFullValues) {
@@ -482,16 +470,6 @@ TEST(ShardRules, BiasAddedToAMatmul) {
   EXPECT_EQ(columns.result.type, sharded(1)) << columns.op.message;
   EXPECT_EQ(columns.op.entered, std::vector<size_t>{1});
   EXPECT_REFUSED("would count it once for every rank", "addmm", {full(1), split(1, 2), split(0, 2)});
-}
-
-TEST(ShardRules, UnknownDimensionsAreNotTheDefault) {
-  EXPECT_REFUSED("no rule", ".softmax", {split(2, 4), count()});
-  EXPECT_REFUSED("no rule", ".select", {split(2, 4), count(), literal(0)});
-  EXPECT_REFUSED("no rule", ".chunk", {split(2, 4), literal(2), count()});
-  EXPECT_REFUSED("no rule", "cat", {list({split(2, 4), split(2, 4)}), count()});
-  EXPECT_REFUSED("no rule", ".flatten", {split(0, 4), count()});
-  EXPECT_REFUSED("no rule", ".flatten", {split(0, 4), literal(1), count()});
-  EXPECT_REFUSED("no rule", ".squeeze", {split(2, 4), count()});
 }
 
 TEST(ShardRules, NumbersTooLargeForADimensionAreUnknown) {

@@ -154,7 +154,7 @@ class HostileFolder : public ModrunTest {
 
 struct PlantedFile {
   const char* name;
-  Words commands;  // that read or write it
+  Words commands;  // that read or write it: the first meets every kind of file, the others links and FIFOs
 };
 
 TEST_F(HostileFolder, ReportsUnexpectedFileTypes) {
@@ -173,7 +173,8 @@ TEST_F(HostileFolder, ReportsUnexpectedFileTypes) {
     for (const auto& [planted, kind] : kPlanted) {
       SCOPED_TRACE(fmt::format("{} as {}", name, kind));
       plant(name, planted);
-      for (const std::string& command : commands) {
+      const bool for_all = planted == Planted::link || planted == Planted::fifo;
+      for (const std::string& command : for_all ? commands : Words{commands.front()}) {
         SCOPED_TRACE(command);
         const Measured ended = expect_contained(command);
         const bool is_lock = std::string(name) == "run.lock";  // its text is rewritten

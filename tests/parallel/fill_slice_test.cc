@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/PhiloxRNGEngine.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -276,6 +277,42 @@ TEST(SliceInitializer, DependsOnNameAndSeed) {
   EXPECT_TRUE(filled_as("a", 1).equal(filled_as("a", 1)));
   EXPECT_TRUE(filled_as("a", 1).ne(filled_as("b", 1)).all().item<bool>());
   EXPECT_TRUE(filled_as("a", 1).ne(filled_as("a", 2)).all().item<bool>());
+}
+
+/// A linear layer and a table, and no reset_parameters() of its own.
+struct Layers : Module {
+  Layers() { register_layers(); }
+  explicit Layers(double initial_std) : Module(initial_std) { register_layers(); }
+  void register_layers() {
+    layer = register_module("layer", linear(40, 50, /*bias=*/true));
+    table = register_module("table", embedding(60, 40, /*padding_idx=*/-1));
+  }
+  nn::Linear layer{nullptr};
+  nn::Embedding table{nullptr};
+};
+
+TEST(InitialStd, IsThatOfTheWeightsOfLayers) {
+  const auto layers = std::make_shared<Layers>(0.5);
+  init::reset(*layers);
+  EXPECT_NEAR(layers->layer->weight.std().item<double>(), 0.5, 0.03);
+  EXPECT_NEAR(layers->table->weight.std().item<double>(), 0.5, 0.03);
+  EXPECT_EQ(layers->layer->bias.count_nonzero().item<int64_t>(), 0);
+  EXPECT_EQ(layers->table->weight[59].count_nonzero().item<int64_t>(), 0) << "the padding index";
+}
+
+TEST(InitialStd, HasNoDefault) {
+  const auto layers = std::make_shared<Layers>();
+  ShardedParameter slice;
+  slice.name = "layer.weight", slice.global_shape = {50, 40}, slice.local = at::zeros({50, 40});
+  slice.slices = {{.offset = {0, 0}, .start = {0, 0}, .shape = {50, 40}}};
+  SliceInitializer initializer(/*seed=*/1);
+  initializer.add(layers->layer->weight, slice);
+  try {
+    initializer.run(*layers);
+    ADD_FAILURE() << "the layer was not initialized";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("no reset_parameters() initializes layer.weight: pass the standard"));
+  }
 }
 
 }  // namespace

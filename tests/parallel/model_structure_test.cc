@@ -289,7 +289,6 @@ TEST(ModelErrors, NameTheSizeThatDoesNotDivide) {
             "num_key_value_heads = 2 cannot be split over tp = 3: choose a tp that divides it or is a multiple of it");
   EXPECT_EQ(error({}, {{Axis::pp, 5}}),
             "pp = 5 needs at least as many layers, but model.layers has 4: choose a smaller pp");
-  EXPECT_EQ(error({}, {{Axis::cp, 2}}), "cp = 2 is not supported: set it to 1");
   EXPECT_EQ(error({}, {{Axis::tp, 0}}), "tp = 0: an axis needs at least 1 rank");
 }
 

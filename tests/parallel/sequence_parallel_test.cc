@@ -138,22 +138,28 @@ TEST(SequenceParallel, NeedsEveryRowOfThePlan) {
   });
 }
 
+/// A model with `kLayers` layers, and what it sends in addition to hidden states, in numbers per layer.
+struct Sender {
+  const char* entry;
+  Fields fields;
+  int64_t of_head_norms;  // gradients of norms of split heads, in each micro-batch
+  int64_t marked;         // parameters that are partial in the sequence, in each step
+};
+constexpr int64_t kHidden = 256, kLayers = 3, kHeadDim = 64;
+
+class SequenceTraffic : public ::testing::TestWithParam<Sender> {};
+
 /// Per layer, two gathers and two reduce-scatters in the forward and in the backward, of all positions' hidden states.
 /// At the ends the all-reduces of the embeddings and of the gradient of the head's input, the gather of the last
 /// layer's output, and that of the gradient of the first layer's input. The head norms' gradients, the loss and the
 /// gradients of positions.
-TEST(SequenceParallel, SendsTheClosedForm) {
-  constexpr int64_t kTokens = 64, kMicroBatches = 2, kHidden = 256, kLayers = 3, kHeadDim = 64;
-  const Entry& entry = get_entry(kEntry);
+TEST_P(SequenceTraffic, IsTheClosedForm) {
+  constexpr int64_t kTokens = 64, kMicroBatches = 2;
+  const Entry& entry = get_entry(GetParam().entry);
   for (const int ranks : {2, 4}) {
     run_ranks(ranks, [&](const Environment& environment) {
       Mesh on(environment, mesh(ranks), {.device = at::kCPU});
-      const auto config = tiny_config(entry, {{"hidden_size", kHidden},
-                                              {"intermediate_size", int64_t{256}},
-                                              {"num_hidden_layers", kLayers},
-                                              {"vocab_size", int64_t{128}},
-                                              {"head_dim", kHeadDim}});
-      ParallelModel model(entry, *config, on, {}, 1);
+      ParallelModel model(entry, *tiny_config(entry, GetParam().fields), on, {}, 1);
       const auto sent = [&](int64_t tokens) {
         Batch batch;
         batch.input_ids = batch.labels = at::arange(tokens).view({1, tokens});
@@ -164,11 +170,10 @@ TEST(SequenceParallel, SendsTheClosedForm) {
       const double share = static_cast<double>(ranks - 1) / ranks;
       const auto bytes = [&](double once, double twice) { return 4 * share * (once + 2 * twice); };
       const auto of_loss = [&](int64_t tokens) { return 3.0 * static_cast<double>(tokens) + ranks; };
-      const double of_head_norms = kLayers * kHeadDim;
-      const double marked = kLayers * (6 + kHidden) * kHidden;  // two norms with biases, a gate, and a bias
+      const double of_head_norms = kLayers * GetParam().of_head_norms;
       EXPECT_DOUBLE_EQ(sent(kTokens),
                        kMicroBatches * bytes(kTokens * kHidden * (8 * kLayers + 6), of_loss(kTokens) + of_head_norms) +
-                           bytes(0, marked));
+                           bytes(0, kLayers * GetParam().marked));
       // Not divided: all-reduces of full hidden states.
       constexpr int64_t kOdd = 61;
       EXPECT_DOUBLE_EQ(sent(kOdd),
@@ -177,8 +182,26 @@ TEST(SequenceParallel, SendsTheClosedForm) {
   }
 }
 
+Fields sender_fields() {
+  return {{"hidden_size", kHidden},
+          {"intermediate_size", int64_t{256}},
+          {"num_hidden_layers", kLayers},
+          {"vocab_size", int64_t{128}},
+          {"head_dim", kHeadDim},
+          {"num_attention_heads", int64_t{4}},
+          {"num_key_value_heads", int64_t{4}}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SequenceTraffic,
+                         ::testing::Values(
+                             // Two norms with biases, a gate, and a bias.
+                             Sender{kEntry, sender_fields(), kHeadDim, (6 + kHidden) * kHidden},
+                             // Two norms.
+                             Sender{"LlamaForCausalLM", sender_fields(), 0, 2 * kHidden}),
+                         [](const auto& info) { return std::string(info.param.entry); });
+
 TEST(SequenceParallel, SendsAPartOfThePositionsBetweenStages) {
-  constexpr int64_t kTokens = 64, kMicroBatches = 4, kHidden = 256;
+  constexpr int64_t kTokens = 64, kMicroBatches = 4;
   const Entry& entry = get_entry(kEntry);
   run_ranks(4, [&](const Environment& environment) {
     Mesh on(environment, mesh(2, 1, 1, 2), {.device = at::kCPU});

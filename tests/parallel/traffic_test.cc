@@ -140,9 +140,9 @@ INSTANTIATE_TEST_SUITE_P(
                              }}),
     [](const auto& info) { return info.param.name; });
 
-/// All-reduces over tp ranks: of the embeddings, of the outputs of attention and of the feed-forward network in each
-/// layer, of the gradients of their inputs, and of the gradient of the head's input. Per token also the largest logit,
-/// with the slice sizes, and the target's logit and the sum of the exponentials.
+/// Without sequence parallelism, all-reduces over tp ranks: of the embeddings, of the outputs of attention and of the
+/// feed-forward network in each layer, of the gradients of their inputs, and of the gradient of the head's input. Per
+/// token also the largest logit, with the slice sizes, and the target's logit and the sum of the exponentials.
 TEST(Traffic, OfTensorParallelismMatchesTheClosedForm) {
   constexpr int64_t kTokens = 64, kMicroBatches = 2;
   for (const int ranks : {2, 4}) {
@@ -152,7 +152,7 @@ TEST(Traffic, OfTensorParallelismMatchesTheClosedForm) {
       Mesh mesh(environment, shape, {.device = at::kCPU});
       const auto counting = count(mesh.group({Axis::tp}));
       const Entry& entry = get_entry("LlamaForCausalLM");
-      ParallelModel model(entry, *even_config(entry), mesh, {}, 1);
+      ParallelModel model(entry, *even_config(entry), mesh, {.sequence = false}, 1);
       const double before = traffic().bytes;
       counting->bytes = 0;
       model.step(to_batch_rows(kTokens, kMicroBatches));

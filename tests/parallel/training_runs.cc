@@ -37,7 +37,7 @@ FieldVisitor make_setter(const Fields& fields) {
   });
 }
 
-constexpr int64_t kRows = 24, kSequence = 12, kVocab = 62;
+constexpr int64_t kRows = 24, kVocab = 62;
 constexpr size_t kSums = 16;
 constexpr double kCosineScale = 14.3;  // scale of cosine logits: a small logit has the rounding error of a large one
 
@@ -106,7 +106,7 @@ std::unique_ptr<AnyConfig> tiny_config(const Entry& entry, const Fields& changed
   return config;
 }
 
-Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary) {
+Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary, int64_t sequence) {
   at::Generator generator = at::detail::createCPUGenerator(1000 + step);
   Batch batch;
   batch.samples = at::arange(kRows, at::kLong) + static_cast<int64_t>(step) * kRows;
@@ -116,18 +116,22 @@ Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary) {
     batch.labels = at::randint(0, 5, {kRows}, generator, at::kLong);
     batch.labels[kRows - 1] = kIgnoredTarget;
     if (reads == Task::Reads::images) return batch;
-    batch.input_ids = at::randint(0, kVocab, {kRows, kSequence}, generator, at::kLong);
+    batch.input_ids = at::randint(0, kVocab, {kRows, sequence}, generator, at::kLong);
     return batch;
   }
-  batch.input_ids = at::randint(0, kVocab, {kRows, kSequence}, generator, at::kLong).remainder(vocabulary);
+  batch.input_ids = at::randint(0, kVocab, {kRows, sequence}, generator, at::kLong).remainder(vocabulary);
   // The padding token's embedding is 0, where each of Gemma 2's norms multiplies a gradient by 1 / sqrt(eps). For a row
   // that begins with padding the gradient overflows, also in transformers.
   if (entry.family == "gemma2") batch.input_ids.clamp_(/*min=*/1);
-  const at::Tensor is_target = at::rand({kRows, kSequence}, generator).lt(0.7);
-  batch.attention_mask = at::ones({kRows, kSequence}, at::kLong);
-  batch.attention_mask.select(0, kRows - 1).slice(0, kSequence - 3).zero_();
+  const at::Tensor is_target = at::rand({kRows, sequence}, generator).lt(0.7);
+  batch.attention_mask = at::ones({kRows, sequence}, at::kLong);
+  batch.attention_mask.select(0, kRows - 1).slice(0, sequence - 3).zero_();
   batch.labels = batch.input_ids.where(is_target.logical_and(batch.attention_mask.to(at::kBool)),
                                        at::full({}, kIgnoredTarget, at::kLong));
+  if (find_task(entry.task)->labels == Task::Labels::each_row) {
+    batch.labels = at::randint(0, 3, {kRows}, generator, at::kLong);
+    batch.labels[kRows - 1] = kIgnoredTarget;
+  }
   return batch;
 }
 
@@ -150,10 +154,13 @@ Report train(Mesh& mesh, const Entry& entry, const Variant& variant) {
   };
   const auto size = variant.fields.find("vocab_size");
   const auto batch = [&](size_t step) {
-    Batch full = global_batch(entry, step, size == variant.fields.end() ? kVocab : std::get<int64_t>(size->second));
+    Batch full = global_batch(entry, step, size == variant.fields.end() ? kVocab : std::get<int64_t>(size->second),
+                              variant.sequence);
+    if (variant.left_padding) full.attention_mask = full.attention_mask.flip({1});
     // Documents of 5 and 7 tokens, which begin at different positions in each row.
     if (variant.documents)
-      full.documents = (at::arange(kSequence) + at::arange(kRows).unsqueeze(1)).remainder(12).ge(5).to(at::kLong);
+      full.documents =
+          (at::arange(variant.sequence) + at::arange(kRows).unsqueeze(1)).remainder(12).ge(5).to(at::kLong);
     return full;
   };
   Report report;
@@ -199,6 +206,8 @@ void expect_same_training(const std::string& architecture, const MeshShape& shap
                                      .sampled_softmax = variant.options.sampled_softmax},
                          .optimizer = variant.optimizer,
                          .documents = variant.documents,
+                         .left_padding = variant.left_padding,
+                         .sequence = variant.sequence,
                          .compares_rows = variant.compares_rows};
     // Rows are compared with those of the same micro-batch on other ranks.
     if (variant.compares_rows) reference.micro_batches = variant.micro_batches;

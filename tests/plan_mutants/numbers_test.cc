@@ -39,6 +39,14 @@ ModelConfig config_for(const Entry& entry, const std::filesystem::path& folder) 
   return model;
 }
 
+/// `batch` without the last of an odd number of positions, so that tp ranks divide them.
+Batch with_even_sequences(Batch batch) {
+  batch.tensors([](at::Tensor& tensor) {
+    if (tensor.defined() && tensor.dim() == 2) tensor = tensor.narrow(1, 0, tensor.size(1) / 2 * 2);
+  });
+  return batch;
+}
+
 /// The cases of the entry's class that are compared on meshes, or all cases if none is.
 std::vector<Case> get_cases(const Entry& entry) {
   std::vector<std::filesystem::path> all, on_meshes;
@@ -53,7 +61,7 @@ std::vector<Case> get_cases(const Entry& entry) {
     Case added = {fmt::format("{}.{} of {}", entry.family, entry.architecture, folder.filename().string()),
                   config_for(entry, folder),
                   {}};
-    added.batch = read_examples(SafetensorsFile(folder / "batch.safetensors"), added.model);
+    added.batch = with_even_sequences(read_examples(SafetensorsFile(folder / "batch.safetensors"), added.model));
     cases.push_back(std::move(added));
   }
   return cases;

@@ -124,7 +124,7 @@ CALLS = {
     "o_proj": "tp::exit(o_proj, ",
     "mlp": "auto x_tp = tp::enter(x);",
     "down_proj": "tp::exit(down_proj, ",
-    "head": "return lm_head(tp::enter(hidden_states));",
+    "head": "return lm_head(tp::shared(hidden_states));",
 }
 
 

@@ -37,14 +37,41 @@ inline const Tensor& read(const char* call, const Tensor& value, const Tensor& e
 
 namespace tp {
 
-inline Tensor enter(const char* call, const Tensor& x) { return is_removed(call) ? x : modular::tp::enter(x); }
+inline Tensor enter(const char* call, const Tensor& x, int64_t dim = -2) {
+  return is_removed(call) ? x : modular::tp::enter(x, dim);
+}
+
+inline Tensor shared(const char* call, const Tensor& x) { return is_removed(call) ? x : modular::tp::shared(x); }
+
+inline Tensor part(const char* call, const Tensor& x, int64_t dim = -2) {
+  return is_removed(call) ? x : modular::tp::part(x, dim);
+}
+
+inline Tensor whole(const char* call, const Tensor& x, int64_t dim = -2) {
+  return is_removed(call) ? x : modular::tp::whole(x, dim);
+}
+
+inline int64_t whole_size(const char* call, int64_t size) {
+  return is_removed(call) ? size : modular::tp::whole_size(size);
+}
+
+template <class Linear>
+Tensor reduce(const char* call, Linear& layer, const Tensor& x) {
+  return is_removed(call) ? layer->forward(x) : modular::tp::reduce(layer, x);
+}
+
+inline Tensor reduce(const char* call, const Tensor& part) {
+  return is_removed(call) ? part : modular::tp::reduce(part);
+}
 
 template <class Linear>
 Tensor exit(const char* call, Linear& layer, const Tensor& x) {
   return is_removed(call) ? layer->forward(x) : modular::tp::exit(layer, x);
 }
 
-inline Tensor exit(const char* call, const Tensor& part) { return is_removed(call) ? part : modular::tp::exit(part); }
+inline Tensor exit(const char* call, const Tensor& part, int64_t dim = -2) {
+  return is_removed(call) ? part : modular::tp::exit(part, dim);
+}
 
 /// Without a bias, a layer computes this rank's partial sum anyway: such a call does not count as reached.
 template <class Linear>

@@ -25,7 +25,7 @@ size_t find_outside(const std::string& text, size_t begin, std::string_view want
 
 std::vector<WovenCall> woven_calls(const std::string& family, const std::string& text) {
   static const std::regex pattern(
-      R"((tp|pp)::(enter|exit|partial|embedding|layer_norm|cross_entropy|cross_entropy_outputs|rms_norm|alibi_slopes|gather|local|is_first|is_last|first_stack|second_stack)\()"
+      R"((tp|pp)::(enter|shared|exit|reduce|part|whole|whole_size|partial|embedding|layer_norm|cross_entropy|cross_entropy_outputs|rms_norm|alibi_slopes|gather|local|is_first|is_last|first_stack|second_stack)\()"
       R"(|\b(\w+)_tp\b(?! =)|\b(\w+)->(\w+)_on_shards\()");
   std::vector<WovenCall> calls;
   for (std::sregex_iterator match(text.begin(), text.end(), pattern), none; match != none; ++match) {
@@ -61,11 +61,14 @@ std::vector<WovenCall> woven_calls(const std::string& family, const std::string&
       } else if (name == "cross_entropy" || name == "cross_entropy_outputs" || name == "rms_norm" ||
                  name == "alibi_slopes") {
         call.leaving_out = {replacement(begin, begin + 4, "")};
-      } else if (const size_t stop = find_outside(text, end, ",)");
-                 text[stop] == ',') {  // called with a layer and a value
-        call.leaving_out = {replacement(begin, end, ""), replacement(stop, stop + 2, "(")};
       } else {
-        call.leaving_out = {replacement(begin, end, found == "pp::local(" ? "*" : ""), replacement(stop, stop + 1, "")};
+        const size_t stop = find_outside(text, end, ",)"), close = find_outside(text, end, ")");
+        const bool names_dimension = text[stop] == ',' && close == stop + 3;  // , 1
+        if (text[stop] == ',' && !names_dimension)                            // called with a layer and a value
+          call.leaving_out = {replacement(begin, end, ""), replacement(stop, stop + 2, "(")};
+        else
+          call.leaving_out = {replacement(begin, end, found == "pp::local(" ? "*" : ""),
+                              replacement(stop, close + 1, "")};
       }
     }
     calls.push_back(std::move(call));

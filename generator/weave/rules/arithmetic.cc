@@ -21,19 +21,6 @@ Value quotient_value(Operation& op) {
 /// A function of the first operand's elements; the others are options.
 Value function_of_first(Operation& op) { return elementwise_of_first(op, Algebra::non_linear, 1); }
 
-/// Whether operand `i` of a conversion is known not to be an integer type.
-bool keeps_fractions(const Operation& op, size_t i) {
-  static constexpr std::string_view floating[] = {"kFloat",   "kDouble",  "kHalf",   "kBFloat16",
-                                                  "kFloat16", "kFloat32", "kFloat64"};
-  if (is_tensor(op.values[i])) return op.values[i].gradient;  // integers have none
-  const std::string& type = op.operands[i]->type;
-  if (type.find("ScalarType") == std::string::npos && type.find("TypeMeta") == std::string::npos &&
-      type.find("Options") == std::string::npos)
-    return true;
-  const std::string& name = op.operands[i]->name;
-  return std::ranges::find(floating, name.substr(name.rfind(':') + 1)) != std::end(floating);
-}
-
 /// x.to(type), x.to(other), x.type_as(other): allowed for partial sums if fractions are not truncated.
 Value converted(Operation& op) {
   for (size_t i = 1; is_partial(op.values[0]) && i < op.values.size(); ++i)

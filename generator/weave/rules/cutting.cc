@@ -177,6 +177,9 @@ Value cat(Operation& op) {
     if (value.type != each.values[0].type)
       return op.reject(quoted(op) + " of values that are " + describe(each.values[0]) + " and " + describe(value));
   Value result = each.values[0];
+  // cat leaves out empty tensors of one dimension.
+  for (const Value& value : each.values)
+    if (value.rank != result.rank) result.rank.reset();
   result.gradient = any_gradient(each);
   result.ones.clear();
   result.last_size.clear();
@@ -244,10 +247,8 @@ Value gather(Operation& op) {
     return op.reject("gather from a value that is " + describe(x) + ", by an index that is " + describe(index),
                      "split both the same way: expand the index to a TP_LOCAL count of heads");
   // An index may be smaller than the value: a rank's slices would not start at the same element.
-  const bool is_as_long = x.split_size.empty() || index.split_size.empty()
-                              ? !x.counts.empty() && x.counts == index.counts
-                              : x.split_size == index.split_size;
-  if (!is_as_long)
+  const bool is_same_size = !x.split_size.empty() && x.split_size == index.split_size;
+  if (!is_same_size && !is_as_long(x, index))
     return op.reject(
         "unproven: gather by an index that is not known to have as many elements as the value where "
         "both are split over tp",

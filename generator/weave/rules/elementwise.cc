@@ -24,9 +24,7 @@ bool has_one(const Value& value, int64_t dim) {
 }
 
 std::optional<int64_t> number_or(const Operation& op, size_t i, int64_t fallback) {
-  const bool given =
-      i < op.values.size() && (op.values[i].kind == Value::Kind::number || !op.values[i].elements.empty());
-  return given ? op.number(i) : fallback;
+  return i < op.values.size() ? op.number(i) : fallback;
 }
 
 std::optional<int64_t> dimension(const Operation& op, size_t i, int64_t fallback) {
@@ -34,10 +32,27 @@ std::optional<int64_t> dimension(const Operation& op, size_t i, int64_t fallback
   return dim ? same_count(op.values[0], *dim) : std::nullopt;
 }
 
+bool keeps_fractions(const Operation& op, size_t i) {
+  static constexpr std::string_view floating[] = {"kFloat",   "kDouble",  "kHalf",   "kBFloat16",
+                                                  "kFloat16", "kFloat32", "kFloat64"};
+  if (is_tensor(op.values[i])) return false;  // its type is not known
+  const std::string& type = op.operands[i]->type;
+  if (type.find("ScalarType") == std::string::npos && type.find("TypeMeta") == std::string::npos &&
+      type.find("Options") == std::string::npos)
+    return true;
+  const std::string& name = op.operands[i]->name;
+  return std::ranges::find(floating, name.substr(name.rfind(':') + 1)) != std::end(floating);
+}
+
 Value like(const Value& value, ShardType type) {
   Value result = value;
   result.type = std::move(type);
   return result;
+}
+
+bool is_as_long(const Value& x, const Value& other) {
+  return is_split(other) && other.rank == x.rank && other.type == x.type && x.sizes[x.type.dim].is_known() &&
+         x.sizes[x.type.dim] == other.sizes[x.type.dim];
 }
 
 Value unproven(Operation& op, const Value& value) {

@@ -12,6 +12,8 @@ Value norm(Operation& op, size_t first, size_t last, int64_t dims = 1) {
   if (!is_tensor(x)) return unproven(op, x);
   if (is_partial(x)) return op.reject("a norm of a partial sum over tp", kMissingSum);
   last = std::min(last, op.values.size());
+  for (size_t i = first; i < last; ++i)
+    if (op.values[i].rank.value_or(dims) > dims) return unproven(op, op.values[i]);
   if (is_split(x)) {
     if (!from_end(x)) return unproven(op, x);
     if (*from_end(x) >= -dims)
@@ -83,6 +85,7 @@ Value rotary(Operation& op) {
         "it takes [batch, heads, seq, head_dim] split by heads: view with the number of heads, then transpose(1, 2)");
   Value result = x;
   result.gradient = any_gradient(op);
+  std::erase_if(result.ones, [](int64_t one) { return one != -3; });  // the tables may have more rows and positions
   return result;
 }
 
@@ -342,6 +345,7 @@ const RuleTable& function_rules() {
       {"key_mask", visible_keys},
       {"key_distances", from_batch<2>},
       {"position_ids", from_batch<2>},
+      {"counted_position_ids", from_batch<2>},
       {"next_tokens", from_batch<2>},
       {"previous_tokens", from_batch<2>},
       {"count_targets", from_batch<0>},

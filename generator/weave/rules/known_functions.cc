@@ -108,8 +108,10 @@ const NameSet& standard_functions() {
 const NameSet& contract_functions() {
   static const NameSet names = words(
       "attention_mask attention_scores balance_experts bidirectional_mask causal_mask check_experts check_images "
-      "check_labels check_layer_types classification_loss classification_outputs cls_pooling constant_ cross_entropy "
-      "depends_on_length drop first_row gather fill last_token_pooling last_tokens linear_and_embedding_ log_rates_ "
+      "check_labels check_layer_types classification_loss classification_outputs cls_pooling constant_ "
+      "cross_entropy "
+      "depends_on_length drop first_row first_tokens gather fill last_token_pooling last_tokens linear_and_embedding_ "
+      "log_rates_ "
       "lowest max_pooling "
       "mean_of_tokens mean_pooling ones_ pair_features pair_targets partial_rotary patch_projection quick_gelu "
       "rotary_attention_scale rotary_base same_labels samples_classes sentence_count sentence_embeddings "

@@ -87,7 +87,14 @@ Value reduced(Operation& op, bool adds, size_t first = 1, size_t keeps = 2) {
                        x.rank ? std::optional(*x.rank - before - after) : std::nullopt);
 }
 
-Value sum(Operation& op) { return reduced(op, true); }
+Value sum(Operation& op) {
+  if (is_partial(op.values[0]))
+    for (size_t i = 1; i < op.values.size(); ++i)
+      if (!keeps_fractions(op, i))
+        return op.reject(quoted(op) + " of a partial sum over tp, in a type that is not known to be a floating type",
+                         kMissingSum);
+  return reduced(op, true);
+}
 Value reduction(Operation& op) { return reduced(op, false); }
 
 /// x.max() over all elements, or the elementwise maximum of two tensors.
@@ -199,12 +206,13 @@ Value linear_function(Operation& op) {
   if (!is_tensor(x) || !is_tensor(weight)) return unproven(op, is_tensor(x) ? weight : x);
   const bool has_bias = op.values.size() > 2 && is_tensor(op.values[2]);
   if (is_partial(weight) || is_replicated(weight)) return unproven(op, weight);
+  const bool is_matrix = weight.rank ? weight.rank == 2 : weight.type.dim == -2;
+  if (!is_matrix && (is_split(weight) || is_split(x))) return unproven(op, is_split(x) ? x : weight);
   const bool is_by_output = is_split(weight) && (weight.type.dim == 0 || weight.type.dim == -2);
   if (is_by_output) {
     if (is_split(x) || is_partial(x))
       return op.reject("a weight that is split by output feature meets a value that is " + describe(x));
-    const bool fits = has_bias && is_split(op.values[2]) &&
-                      (op.values[2].type.dim == 0 || op.values[2].type.dim == -1) &&
+    const bool fits = has_bias && is_split(op.values[2]) && from_end(op.values[2]) == -1 &&
                       op.values[2].type.parts == weight.type.parts;
     if (has_bias && !fits) return op.reject("a weight that is split by output feature with a bias that is not");
     op.enter(0);
@@ -218,6 +226,7 @@ Value linear_function(Operation& op) {
     return Value::tensor(kPartial, true, x.rank);
   }
   if (is_split(x)) {
+    if (!from_end(x)) return unproven(op, x);
     if (from_end(x) == -1)
       return op.reject("a weight that is full on every tp rank meets a value that is " + describe(x));
     op.enter(1);
@@ -230,7 +239,7 @@ Value linear_function(Operation& op) {
   }
   if (is_partial(x)) return op.reject("a layer of a partial sum over tp", kMissingSum);
   Value result = elementwise(op, Algebra::non_linear);
-  result.rank = x.rank;
+  result.rank = is_matrix ? x.rank : std::nullopt;
   result.ones.clear();
   result.last_size.clear();
   return result;

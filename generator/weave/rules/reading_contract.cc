@@ -7,16 +7,15 @@ namespace {
 
 /// The dimension of `shape` that the reading splits.
 std::optional<int64_t> split_dimension(Axis axis, std::string_view shape) {
-  for (size_t i = 0; i < shape.size(); ++i)
-    if (shape[i] == 'n' || shape[i] == (axis == Axis::rows ? 'b' : 's') ||
-        (axis == Axis::sequence && shape[i] == 't'))
-      return static_cast<int64_t>(i);
-  return std::nullopt;
+  const std::string_view letters = axis == Axis::rows ? "nb" : axis == Axis::positions ? "ns" : "nst";
+  const size_t found = shape.find_first_of(letters);
+  return found == std::string_view::npos ? std::nullopt : std::optional(static_cast<int64_t>(found));
 }
 
 std::string spelled(std::string_view shape) {
-  static const std::map<char, std::string_view> names = {{'b', "batch"}, {'s', "seq"},  {'t', "seq"},     {'n', "rows"},
-                                                         {'h', "heads"}, {'k', "keys"}, {'f', "features"}};
+  static const std::map<char, std::string_view> names = {{'b', "batch"}, {'s', "seq"},     {'t', "seq"},
+                                                         {'w', "seq"},   {'n', "rows"},    {'h', "heads"},
+                                                         {'k', "keys"},  {'f', "features"}};
   std::string text = "[";
   for (const char letter : shape) {
     const auto name = names.find(letter);
@@ -25,12 +24,29 @@ std::string spelled(std::string_view shape) {
   return text + "]";
 }
 
+/// Whether `value` has rows in dimension 0 as the batch's tensors do, or positions in dimension 1.
+bool is_of_batch(Axis axis, const Value& value) {
+  if (axis != Axis::rows && is_full(value)) return true;  // the batch's attention_mask, masks of all keys
+  return is_split(value) && value.type.dim == (axis == Axis::rows ? 0 : 1) && !value.outer.is_known() &&
+         !value.may_be_one;
+}
+
+/// Rejects operand `i`, a batch or a mask, unless its tensors are split as those of the entry's batch.
+bool is_batch(Operation& op, size_t i) {
+  for (const auto& [name, member] : op.values[i].members)
+    if (is_tensor(member) && !is_of_batch(op.axis, member))
+      op.reject(quoted(op) + " of a batch whose " + name + " is " + describe(member));
+  return op.message.empty();
+}
+
 /// Rejects operand `i` unless it has that shape, split where the shape says.
 bool has_shape(Operation& op, size_t i, std::string_view shape) {
   const Value& value = op.values[i];
   if (!is_tensor(value)) {
-    if (has_share(value) || find_unknown(value)) unproven(op, value);
-    return op.message.empty();
+    // A mask covers the keys of all context-parallel ranks.
+    const bool is_cut_mask = op.axis == Axis::context && shape != "?" && !value.is_invariant();
+    if (has_share(value) || find_unknown(value) || is_cut_mask) unproven(op, value);
+    return op.message.empty() && is_batch(op, i);
   }
   if (shape == "?") return true;
   const auto rank = static_cast<int64_t>(shape.size());
@@ -40,11 +56,14 @@ bool has_shape(Operation& op, size_t i, std::string_view shape) {
   } else if (is_split(value)) {
     const bool is_inner = split && value.outer.is_known() && !(op.axis != Axis::rows && shape[*split] == 'n');
     const bool fits = split && !is_inner && value.type.dim == *split && (!value.rank || value.rank == rank);
-    if (!fits && op.axis == Axis::positions && shape.find('t') != std::string_view::npos)
+    if (!fits && op.axis != Axis::rows && shape.find_first_of("tw") != std::string_view::npos)
       op.reject(quoted(op) + " reads all positions, of a value that is " + describe(value));
     else if (!fits)
       op.reject(quoted(op) + " of a value that is " + describe(value),
                 shape == "*" ? "this operand has to be the same for all of them" : "it takes " + spelled(shape));
+  } else if (split && looks_along(op) && op.axis == Axis::context && !has_one(value, *split - rank)) {
+    op.reject(quoted(op) + " of a value that is " + describe(value),
+              "context-parallel ranks would take it for their own positions");
   } else if (split && value.rank && !has_one(value, *split - rank) && *value.rank >= rank - *split) {
     op.reject(quoted(op) + " of a value that is " + describe(value) + ", next to values that are split over tp",
               "it takes " + spelled(shape));
@@ -65,12 +84,31 @@ Value loss(Operation& op) {
   return loss_value();
 }
 
-/// cross_entropy_outputs(logits, batch, …): a loss and a count of targets, both sums, and the logits.
+/// classification_outputs(logits, batch, …): a loss and a count of targets, both sums, and the logits. Logits of rows
+/// are the same on all context-parallel ranks, as are their loss and count.
 Value outputs(Operation& op) {
   const Value& logits = op.values[0];
-  if (!is_split(logits) || logits.type.dim != (op.axis == Axis::rows ? 0 : 1) || from_end(logits) == -1)
+  const auto labels = op.values[1].members.find("labels");
+  const bool has_row_labels = labels != op.values[1].members.end() && labels->second.is_invariant();
+  const bool is_full = op.axis == Axis::context && has_row_labels && logits.is_invariant();
+  if (!is_full && (!is_split(logits) || !is_of_batch(op.axis, logits) || from_end(logits) == -1))
     return op.reject("a loss over logits that are " + describe(logits));
-  return empty_outputs();
+  if (!is_batch(op, 1)) return Value::failure();
+  Value outputs = empty_outputs();
+  if (op.axis != Axis::context) return outputs;
+  outputs.members["loss_sum"] = outputs.members["token_count"] =
+      is_full ? Value::tensor(kInvariant, true, 0) : loss_value();
+  return outputs;
+}
+
+/// cross_entropy_outputs(logits, batch, targets_of): other functions of the labels might mix rows.
+Value cross_entropy_outputs(Operation& op) {
+  const Expr* targets_of = op.operands[2];
+  if (targets_of->kind == Expr::Kind::op && targets_of->name == "&") targets_of = targets_of->operands.data();
+  if (targets_of->name != "modular::next_tokens" && targets_of->name != "modular::same_labels")
+    return op.reject("unproven: a function of the labels of all rows, other than next_tokens and same_labels",
+                     "pass one of these, or compute the targets, cross_entropy and count_targets in forward");
+  return outputs(op);
 }
 
 Value count_targets(Operation& op) {
@@ -80,16 +118,18 @@ Value count_targets(Operation& op) {
 /// Functions that build an AttentionMask.
 Value attention_mask(Operation& op) {
   if (std::any_of(op.values.begin() + 1, op.values.end(), has_share)) return unproven(op, op.values[1]);
+  if (op.axis == Axis::context && is_tensor(op.values[0]) && !has_shape(op, 0, "bt")) return Value::failure();
+  if (!is_batch(op, 0)) return Value::failure();
   Value mask;
   mask.kind = Value::Kind::object;
-  for (const char* name : {"padding", "documents"})
-    mask.members[name] = Value::tensor(sharded(op.axis == Axis::rows ? 0 : 1), false, 2);
+  const ShardType keys = op.axis == Axis::context ? kInvariant : sharded(op.axis == Axis::rows ? 0 : 1);
+  for (const char* name : {"padding", "documents"}) mask.members[name] = Value::tensor(keys, false, 2);
   return mask;
 }
 
 /// visible_keys(mask, seq, device): [batch or 1, 1, seq, keys], where `seq` counts the forward's positions.
 Value visible_keys(Operation& op) {
-  if (has_share(op.values[1]) != (op.axis == Axis::positions)) return unproven(op, op.values[1]);
+  if (has_share(op.values[1]) != (op.axis != Axis::rows)) return unproven(op, op.values[1]);
   Value visible = Value::tensor(sharded(op.axis == Axis::rows ? 0 : 2), false, 4);
   visible.ones = {-3};
   visible.may_be_one = op.axis == Axis::rows;
@@ -99,14 +139,24 @@ Value visible_keys(Operation& op) {
 /// position_ids(batch), which counts from the cache's positions; position_ids(ids): [1, seq].
 Value position_ids(Operation& op) {
   if (!is_tensor(op.values[0])) return by_shapes(op, "?->~bs");
-  if (op.axis != Axis::rows) return unproven(op, op.values[0]);
-  Value positions = Value::tensor(kInvariant, false, 2);
+  if (op.axis == Axis::positions) return unproven(op, op.values[0]);
+  if (op.axis == Axis::context && !has_shape(op, 0, "bt")) return Value::failure();
+  Value positions = Value::tensor(op.axis == Axis::context ? sharded(1) : kInvariant, false, 2);
   positions.ones = {-2};
   return positions;
 }
 
-/// key_distances(ids): [seq, seq].
+/// key_mask(batch): [batch, 1, 1, keys].
+Value key_mask(Operation& op) {
+  if (op.axis != Axis::context) return by_shapes(op, "?->bxxk");
+  Value mask = Value::tensor(kInvariant, false, 4);
+  mask.ones = {-3, -2};
+  return mask;
+}
+
+/// key_distances(ids): [seq, keys].
 Value key_distances(Operation& op) {
+  if (op.axis == Axis::context) return has_shape(op, 0, "bt") ? Value::tensor(sharded(0), false, 2) : Value::failure();
   const bool is_right = op.axis == Axis::rows && is_split(op.values[0]) && op.values[0].type.dim == 0;
   return is_right ? Value::tensor(kInvariant, false, 2) : unproven(op, op.values[0]);
 }
@@ -157,45 +207,52 @@ Value by_shapes(Operation& op, std::string_view shapes) {
   const bool may_be_one = result.starts_with("~");
   if (may_be_one) result.remove_prefix(1);
   const std::optional<int64_t> split = split_dimension(op.axis, result);
+  // A result that is computed from all positions is the same on all context-parallel ranks.
+  if (!split && op.axis == Axis::context)
+    return Value::tensor(kInvariant, any_gradient(op), static_cast<int64_t>(result.size()));
   if (!split) return unproven(op, op.values[0]);
   Value value = Value::tensor(sharded(*split), any_gradient(op), static_cast<int64_t>(result.size()));
-  value.may_be_one = may_be_one && op.axis == Axis::rows;
+  // Of queries, keys and values that are alike, the mask alone may have rows.
+  const bool is_of_mask = is_tensor(op.values[0]) && std::ranges::none_of(op.values, is_split);
+  value.may_be_one = (may_be_one || is_of_mask) && op.axis == Axis::rows;
   return value;
 }
 
 const ReadingRules& contract_readings() {
   static const ReadingRules table = {
       // Attention and positions. Attention keeps earlier keys and values in the cache, and masks cover them.
-      {"modular::attention", {nullptr, "bhsf,bhsf,bhsf,bhsk,?,?,?->bsf"}},
-      {"modular::attention_with_biases", {nullptr, "bhsf,bhsf,bhsf,bhsk,?,?->bsf"}},
-      {"modular::attention_with_sinks", {nullptr, "bhsf,bhsf,bhsf,?,?,*->bsf"}},
-      {"scaled_dot_product_attention", {nullptr, "bhtf,bhtf,bhtf,bhtk,?,?,?,?->bhtf"}},
+      {"modular::attention", {nullptr, "bhsf,bhsf,bhsf,bhsk,?,?,?->bsf", true}},
+      {"modular::attention_with_biases", {nullptr, "bhsf,bhsf,bhsf,bhsk,?,?->bsf", true}},
+      {"modular::attention_with_sinks", {nullptr, "bhsf,bhsf,bhsf,?,?,*->bsf", true}},
+      {"scaled_dot_product_attention", {nullptr, "bhwf,bhwf,bhwf,bhwk,?,?,?,?->bhwf"}},
       {"modular::rotary", {nullptr, "bhsf,bsf,bsf->bhsf"}},
       {"modular::rotary_adjacent", {nullptr, "bhsf,bsf,bsf->bhsf"}},
-      {"modular::rotary_tables", {rotary_tables}},
-      {"modular::position_ids", {position_ids}},
-      {"modular::key_distances", {key_distances}},
-      {"modular::key_mask", {nullptr, "?->bxxk"}},
-      {"modular::alibi_mask", {nullptr, "?,*,?->~bhsk"}},
-      {"modular::causal_mask", {attention_mask}},
-      {"modular::bidirectional_mask", {attention_mask}},
-      {"modular::visible_keys", {visible_keys}},
+      {"modular::rotary_tables", {rotary_tables, {}, true}},
+      {"modular::position_ids", {position_ids, {}, true}},
+      {"modular::counted_position_ids", {nullptr, "bt,?->bt", true}},
+      {"modular::key_distances", {key_distances, {}, true}},
+      {"modular::key_mask", {key_mask, {}, true}},
+      {"modular::alibi_mask", {nullptr, "?,*,?->~bhsk", true}},
+      {"modular::causal_mask", {attention_mask, {}, true}},
+      {"modular::bidirectional_mask", {attention_mask, {}, true}},
+      {"modular::visible_keys", {visible_keys, {}, true}},
       // State spaces, whose last columns and states a cache keeps. Padding covers the positions of earlier forwards
       // too.
-      {"modular::causal_conv1d", {nullptr, "bsf,*,*->bsf"}},
+      {"modular::causal_conv1d", {nullptr, "bsf,*,*->bsf", true}},
       {"modular::gated_rms_norm", {nullptr, "bsf,bsf,*,?,?->bsf"}},
-      {"modular::state_space_duality", {nullptr, "bshf,bsh,*,bsgf,bsgf,*,?->bshf"}},
-      {"modular::selective_scan", {nullptr, "bsf,bsf,*,bsf,bsf,*->bsf"}},
+      {"modular::state_space_duality", {nullptr, "bshf,bsh,*,bsgf,bsgf,*,?->bshf", true}},
+      {"modular::selective_scan", {nullptr, "bsf,bsf,*,bsf,bsf,*->bsf", true}},
       {"modular::without_padding", {nullptr, "bsf,bt->bsf"}},
       // Mixtures of experts.
       {"modular::balance_experts", {nullptr, "nk,ne,ne,nk,*->nk"}},
       {"modular::mix_experts", {nullptr, "?,nf,*,*,nk,nk->nf"}},
       {"modular::mix_clamped_experts", {nullptr, "nf,*,*,*,nk,nk,?,?->nf"}},
       // Pooling.
-      {"modular::last_tokens", {nullptr, "btf,bt,?->bf"}},
-      {"modular::tokens_at", {nullptr, "btf,b->bf"}},
-      {"modular::mean_pooling", {nullptr, "btf,bt->bf"}},
-      {"modular::sentence_embeddings", {nullptr, "btf,?->bf"}},
+      {"modular::first_tokens", {nullptr, "btf->bf", true}},
+      {"modular::last_tokens", {nullptr, "btf,bt,?->bf", true}},
+      {"modular::tokens_at", {nullptr, "btf,b->bf", true}},
+      {"modular::mean_pooling", {nullptr, "btf,bt->bf", true}},
+      {"modular::sentence_embeddings", {nullptr, "btf,?->bf", true}},
       // Losses. The runtime sums them over ranks, and divides once by the number of targets of all ranks.
       {"modular::cross_entropy", {loss}},
       {"modular::classification_loss", {loss}},
@@ -204,24 +261,24 @@ const ReadingRules& contract_readings() {
       {"modular::sentence_count", {nullptr, "bf,b->+"}},
       {"modular::sigmoid_pair_loss", {nullptr, "bk,b->+"}},
       {"modular::count_targets", {count_targets}},
-      {"modular::cross_entropy_outputs", {outputs}},
+      {"modular::cross_entropy_outputs", {cross_entropy_outputs}},
       {"modular::classification_outputs", {outputs}},
       {"modular::sentence_outputs", {outputs}},
-      {"modular::next_tokens", {nullptr, "bs->bs"}},
-      {"modular::previous_tokens", {nullptr, "bt,?,?->bt"}},
+      {"modular::next_tokens", {nullptr, "bs->bs", true}},
+      {"modular::previous_tokens", {nullptr, "bt,?,?->bt", true}},
       {"modular::pair_targets", {nullptr, "b->b"}},
       {"modular::pair_features", {nullptr, "bf->bf"}},
       {"modular::unit_rows", {unit_rows}},
       {"modular::dp::gather", {gather_rows}},
       {"modular::dp::first_row", {first_row}},
       // Images, and convolutions and pooling of libtorch over images and sequences.
-      {"conv1d", {nullptr, "bct,*,*,?,?,?,?->bct"}},
+      {"conv1d", {nullptr, "bcw,*,*,?,?,?,?->bcw"}},
       {"conv2d", {nullptr, "bcyx,*,*,?,?,?,?->bcyx"}},
       {"avg_pool2d", {nullptr, "bcyx,?,?,?,?,?,?->bcyx"}},
       {"max_pool2d", {nullptr, "bcyx,?,?,?,?,?->bcyx"}},
       {"adaptive_avg_pool2d", {nullptr, "bcyx,?->bcyx"}},
       {"modular::check_images", {nullptr, "bcyx,?,?->"}},
-      {"modular::with_images", {nullptr, "btf,bt,?,bpf->btf"}},
+      {"modular::with_images", {nullptr, "bwf,bw,?,bpf->bwf"}},
   };
   return table;
 }

@@ -38,7 +38,7 @@ std::optional<std::pair<int64_t, Count>> find_split(const Value& x, const std::v
     const std::optional<Count> inside = before == *leading ? literal_count(1) : divided(*leading, before);
     if (!inside) return std::nullopt;
     if (inside->literal() == 1) return std::pair(static_cast<int64_t>(i), Count());
-    if (!is_rest && !divided(size, *inside)) return std::nullopt;
+    if (is_rest ? i + 1 < sizes.size() : !divided(size, *inside)) return std::nullopt;
     return std::pair(static_cast<int64_t>(i), *inside);
   }
   return std::nullopt;
@@ -64,6 +64,13 @@ Value view(Operation& op) {
   return result;
 }
 
+/// x.size(dim), x.numel()
+Value read_size(Operation& op) {
+  Value size = find_rule(op.name)(op);
+  size.may_be_one = size.count.is_share && op.values[0].may_be_one;
+  return size;
+}
+
 /// x.sizes(), as a list of numbers.
 Value list_sizes(Operation& op) {
   const Value& x = op.values[0];
@@ -73,7 +80,7 @@ Value list_sizes(Operation& op) {
     Value& size = sizes.elements[static_cast<size_t>(i)];
     size.count = x.sizes[i];
     size.count.is_share = i == x.type.dim;
-    if (size.count.is_share) size.outer = x.outer;
+    if (size.count.is_share) size.outer = x.outer, size.may_be_one = x.may_be_one;
   }
   return sizes;
 }
@@ -123,7 +130,7 @@ Value index(Operation& op) {
     while (index->operands.size() == 1 && index->type.find("TensorIndex") != std::string::npos)
       index = index->operands.data();
     const bool is_slice = index->type == "at::indexing::Slice";
-    const bool is_number = op.values[1].elements[i].kind == Value::Kind::number;
+    const bool is_number = index->type == "int" || index->type == "long";  // not "..." or a flag
     const bool is_split_one = static_cast<int64_t>(i) == x.type.dim;
     if (!(is_slice || is_number) || (is_split_one && !(is_slice && index->operands.empty())))
       return op.reject(quoted(op) + " by other than full slices of a dimension that is split over tp");
@@ -144,12 +151,6 @@ Value values_and_indices(Operation& op) {
 
 /// x.argsort(dim)
 Value ordered(Operation& op) { return full_dimension(op, dimension(op, 1, -1), quoted(op)); }
-
-/// Whether `index` is split like `x`, and known to have as many rows or positions.
-bool is_as_long(const Value& x, const Value& index) {
-  return is_split(index) && index.rank == x.rank && index.type == x.type && x.sizes[x.type.dim].is_known() &&
-         x.sizes[x.type.dim] == index.sizes[x.type.dim];
-}
 
 constexpr const char* kOtherIndex = ", by an index that is not known to have as many elements there";
 
@@ -205,6 +206,8 @@ Value shaped_like(Operation& op) {
 Value one_hot(Operation& op) {
   const Value& x = op.values[0];
   if (!is_split(x) || x.type.dim < 0) return unproven(op, x);
+  if (op.values.size() < 2 || op.number(1) == -1)
+    return op.reject(quoted(op) + " without a number of classes, which then follows from all rows");
   return Value::tensor(x.type, false, x.rank ? std::optional(*x.rank + 1) : std::nullopt);
 }
 
@@ -253,13 +256,25 @@ Value embedding(Operation& op) {
 /// A convolution over images or sequences [rows, channels, …].
 Value convolution_layer(Operation& op) {
   const Value& x = op.values[1];
-  if (!is_split(x) || x.type.dim != 0) return unproven(op, x);
+  const int64_t rank = op.name == "Conv1d layer" ? 3 : 4;  // without rows, dimension 0 are the channels
+  if (!is_split(x) || x.type.dim != 0 || x.rank != rank) return unproven(op, x);
   return Value::tensor(sharded(0), true, x.rank);
 }
 
-/// The mask depends on the row's number in the batch, which is dimension 0.
+/// Whether the runtime knows which positions of context-parallel ranks are rows of `x`: of [batch, seq, features],
+/// [batch * seq, features], and of [batch, features], which is the same on all of them.
+bool has_known_rows(const Value& x) {
+  if (!is_split(x)) return is_full(x) && x.rank == 2;
+  const bool is_compound = x.type.dim == 0 && x.rank == 2 && x.outer == field_count("#batch");
+  return is_compound || (x.type.dim == 1 && x.rank == 3 && !x.outer.is_known());
+}
+
+/// The mask depends on the row's number in the batch, which is dimension 0, and on the position.
 Value dropout_layer(Operation& op) {
   const Value& x = op.values[1];
+  if (op.axis == Axis::context && !has_known_rows(x))
+    return op.reject("unproven: dropout of a value that is " + describe(x),
+                     "apply it to a value [batch, seq, features], or to one per row, [batch, features]");
   if (is_split(x) && op.axis == Axis::rows && (x.type.dim != 0 || x.outer.is_known()))
     return op.reject("unproven: dropout of a value that is " + describe(x),
                      "apply it where the rows of the batch are dimension 0");
@@ -291,6 +306,8 @@ const ReadingRules& operation_readings() {
         {".view", {view}},
         {".reshape", {view}},
         {".flatten", {flatten}},
+        {".size", {read_size}},
+        {".numel", {read_size}},
         {".sizes", {list_sizes}},
         {"zeros", {created}},
         {"ones", {created}},
@@ -325,7 +342,7 @@ const ReadingRules& operation_readings() {
         {"embedding", {embedding}},
         {"Conv1d layer", {convolution_layer}},
         {"Conv2d layer", {convolution_layer}},
-        {"Dropout layer", {dropout_layer}},
+        {"Dropout layer", {dropout_layer, {}, true}},
         {"modular::tp::enter", {unchanged}},
         {"modular::tp::gather", {unchanged}},
         {"modular::same_labels", {unchanged}},

@@ -13,6 +13,8 @@ namespace modgen {
 struct ReadingRule {
   Rule rule = nullptr;
   std::string_view shapes = {};
+  // Whether it looks along the sequence. With context parallelism it takes a value for this rank's positions.
+  bool looks_along = false;
 };
 
 /// Rules by name: free functions of libtorch by their name, methods of tensors with a leading dot, functions of the
@@ -23,8 +25,10 @@ const ReadingRules& operation_readings();
 const ReadingRules& contract_readings();
 
 /// The rule of a function of the contract with the shapes of its operands and its result, one letter per dimension, as
-/// in "bhsf,bsf,bsf->bhsf". `b` are the rows of the batch, `s` positions that the function may have only some of, `n`
-/// the rows of all positions, sequence after sequence; any other letter is a dimension that is not split. "*" is an
+/// in "bhsf,bsf,bsf->bhsf". `b` are the rows of the batch; `s` positions that the function may have only some of; `t`
+/// positions of which a forward needs all, which context-parallel ranks may divide; `n` the rows of all positions,
+/// sequence after sequence. Any other letter is a dimension that is not split, as `w` of all positions, which even
+/// context-parallel ranks need. "*" is an
 /// operand that is the same for all rows and positions, "?" one that is not a tensor, or a batch. The result may be
 /// "+", a sum over rows or positions; Outputs have the shape "="; "~" marks a result that has size 1 instead of `b`.
 Value by_shapes(Operation& op, std::string_view shapes);

@@ -60,8 +60,14 @@ std::optional<int64_t> number_or(const Operation& op, size_t i, int64_t fallback
 /// dimension; empty if it is not known.
 std::optional<int64_t> dimension(const Operation& op, size_t i, int64_t fallback);
 
+/// Whether operand `i` of a conversion names no type, or is known not to name an integer type.
+bool keeps_fractions(const Operation& op, size_t i);
+
 /// Returns `value` with another shard type.
 Value like(const Value& value, ShardType type);
+
+/// Whether `other` is split like `x`, and known to have as many elements along that dimension.
+bool is_as_long(const Value& x, const Value& other);
 
 /// Rejects an operation on `value` that no rule covers.
 Value unproven(Operation& op, const Value& value);
@@ -101,6 +107,9 @@ std::vector<std::pair<const Expr*, Value>> sizes_from(const Operation& op, size_
 
 /// Sets the sizes of a result that follow from those of the operands `given`.
 void give_sizes(const Operation& op, const std::vector<Value>& given, Value& result);
+
+/// Sets the shape of the result of an operation without a rule, if it is an operand's.
+void give_shape(const Operation& op, const std::vector<Value>& given, Value& result);
 
 /// The product of all sizes before the split part of `x`; empty if one of them is not known.
 std::optional<Count> leading_size(const Value& x);

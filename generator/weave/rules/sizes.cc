@@ -76,22 +76,62 @@ std::optional<List> broadcast_operands(const Operation& op, const std::vector<Va
 
 /// The operand whose sizes the result has; empty for other operations.
 std::optional<size_t> shape_operand(std::string_view name) {
-  static const std::map<std::string_view, size_t> operands = {
-      {"LayerNorm layer", 1}, {"Dropout layer", 1},   {"GELU layer", 1},
-      {"SiLU layer", 1},      {"ReLU layer", 1},      {"Tanh layer", 1},
-      {"Identity layer", 1},  {"rms_norm", 0},        {"layer_norm", 0},
-      {"soft_cap", 0},        {"rotary", 0},          {"rotary_adjacent", 0},
-      {"without_padding", 0}, {"causal_conv1d", 0},   {"gated_rms_norm", 0},
-      {"selective_scan", 0},  {"mix_experts", 1},     {"mix_clamped_experts", 0},
-      {"with_images", 0},     {"balance_experts", 0}, {"unit_rows", 0},
-      {"next_tokens", 0},     {"previous_tokens", 0}, {".softmax", 0},
-      {"softmax", 0},         {".log_softmax", 0},    {"log_softmax", 0},
-      {".cumsum", 0},         {"cumsum", 0},          {".flip", 0},
-      {".roll", 0},           {".tril", 0},           {".triu", 0},
-      {".scatter", 0},        {"scatter", 0},         {"state_space_duality", 0},
-      {".gather", 2},         {"gather", 2}};
+  static const std::map<std::string_view, size_t> operands = {{"LayerNorm layer", 1},
+                                                              {"Dropout layer", 1},
+                                                              {"GELU layer", 1},
+                                                              {"SiLU layer", 1},
+                                                              {"ReLU layer", 1},
+                                                              {"Tanh layer", 1},
+                                                              {"Identity layer", 1},
+                                                              {"rms_norm", 0},
+                                                              {"layer_norm", 0},
+                                                              {"soft_cap", 0},
+                                                              {"rotary", 0},
+                                                              {"rotary_adjacent", 0},
+                                                              {"without_padding", 0},
+                                                              {"causal_conv1d", 0},
+                                                              {"gated_rms_norm", 0},
+                                                              {"selective_scan", 0},
+                                                              {"mix_experts", 1},
+                                                              {"mix_clamped_experts", 0},
+                                                              {"with_images", 0},
+                                                              {"balance_experts", 0},
+                                                              {"unit_rows", 0},
+                                                              {"next_tokens", 0},
+                                                              {"previous_tokens", 0},
+                                                              {"counted_position_ids", 0},
+                                                              {".softmax", 0},
+                                                              {"softmax", 0},
+                                                              {".log_softmax", 0},
+                                                              {"log_softmax", 0},
+                                                              {".cumsum", 0},
+                                                              {"cumsum", 0},
+                                                              {".flip", 0},
+                                                              {".roll", 0},
+                                                              {".tril", 0},
+                                                              {".triu", 0},
+                                                              {".scatter", 0},
+                                                              {"scatter", 0},
+                                                              {"state_space_duality", 0},
+                                                              {".gather", 2},
+                                                              {"gather", 2}};
   const auto found = operands.find(name);
   return found == operands.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// Whether another operand may stretch a dimension of size 1 of the operand that the result is shaped like.
+bool stretches(std::string_view name) {
+  static const std::set<std::string_view> names = {
+      "rms_norm",       "rotary",         "rotary_adjacent",     "without_padding",
+      "gated_rms_norm", "selective_scan", "state_space_duality", "causal_conv1d"};
+  return names.contains(name);
+}
+
+/// `sizes` without those of 1, which broadcasting may stretch.
+List stretched(List sizes) {
+  for (Count& size : sizes)
+    if (size.literal() == 1) size = Count();
+  return sizes;
 }
 
 /// Sizes that the operation lists: `x.view({…})`, `x.expand({…})`, `torch::ones({…})`.
@@ -259,7 +299,7 @@ std::optional<List> find_sizes(const Operation& op, const std::vector<Value>& gi
   }
   if (const auto operand = shape_operand(op.name)) {
     if (*operand >= given.size() || !given[*operand].rank) return std::nullopt;
-    return list_sizes(given[*operand]);
+    return stretches(op.name) ? stretched(list_sizes(given[*operand])) : list_sizes(given[*operand]);
   }
   if (!is_tensor(x) || !x.rank) return std::nullopt;
   if (moves.contains(op.name)) return moved(op, x);
@@ -280,8 +320,8 @@ std::optional<List> find_sizes(const Operation& op, const std::vector<Value>& gi
   }
   if (op.name == "linear") return with_last(list_sizes(x), Count());
   if (op.name == "matmul" || op.name == ".matmul") return multiplied(x, given[1]);
-  if (op.name.starts_with("attention") && *x.rank == 4) return List{x.sizes[0], x.sizes[2], Count()};
-  if (op.name == "scaled_dot_product_attention") return with_last(list_sizes(x), Count());
+  if (op.name.starts_with("attention") && *x.rank == 4) return stretched({x.sizes[0], x.sizes[2], Count()});
+  if (op.name == "scaled_dot_product_attention") return with_last(stretched(list_sizes(x)), Count());
   if (op.name == "Conv2d layer" && given[1].rank) return List{given[1].sizes[0], Count(), Count(), Count()};
   return std::nullopt;
 }
@@ -299,8 +339,14 @@ void give_sizes(const Operation& op, const std::vector<Value>& given, Value& res
   if (is_element && !given.empty() && !is_tensor(given[0])) return;
   std::optional<List> sizes =
       is_tensor(result) || !result.elements.empty() ? find_sizes(op, given, result) : std::nullopt;
-  if (sizes && is_tensor(result) && !result.rank && is_full(result)) result.rank = static_cast<int64_t>(sizes->size());
   set_sizes(result, sizes ? Sizes(std::move(*sizes)) : Sizes());
+}
+
+void give_shape(const Operation& op, const std::vector<Value>& given, Value& result) {
+  const std::optional<size_t> operand = shape_operand(op.name);
+  if (!operand || *operand >= given.size() || !is_tensor(result) || !is_tensor(given[*operand])) return;
+  result.rank = given[*operand].rank;
+  give_sizes(op, given, result);
 }
 
 std::optional<Count> leading_size(const Value& x) {

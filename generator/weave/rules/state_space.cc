@@ -76,7 +76,9 @@ Value without_padding(Operation& op) {
   if (!is_tensor(x)) return unproven(op, x);
   if (!op.values[1].is_invariant() || op.values[1].gradient) return unproven(op, op.values[1]);
   if (is_split(x) && from_end(x) != -1 && !(x.rank && x.type.dim >= 2)) return unproven(op, x);
-  return x;
+  Value result = x;
+  result.ones.clear();  // the padding may have more rows
+  return result;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/mesh/collectives.h"
+#include "runtime/model/cp.h"
 #include "runtime/model/tp.h"
 #include "runtime/parallel/step/dry_run_hooks.h"
 
@@ -125,7 +126,8 @@ Tensor RouterBalance::add(const Tensor& weights, const Tensor& logits, const Ten
     const Tensor score_sums = normalized.view({batch, seq, experts_}).sum(1);  // [batch, experts]
     if (options_.by_sequence) {
       if (are_shares) all_reduce(tp_, choices, "the experts' loads by sequence").wait();
-      const Tensor lengths = position_.mask.sum(1, /*keepdim=*/true).clamp_min(1.0);
+      choices = cp::sum(choices);
+      const Tensor lengths = cp::sum(position_.mask.sum(1, /*keepdim=*/true)).clamp_min(1.0);
       const Tensor coefficients = choices * (static_cast<double>(experts_) / static_cast<double>(k)) / lengths.square();
       add_loss((coefficients.to(score_sums.scalar_type()) * score_sums).sum() / sequences_, options_.aux_loss);
     } else {

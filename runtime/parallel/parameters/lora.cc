@@ -62,7 +62,7 @@ class Lora final : public Adapter {
  private:
   at::Tensor drop(const at::Tensor& x) const {
     return detail::drop(*dropout_, x, split_inputs_ ? tp::slice_index() : 0,
-                        in_sequence_ && bound.sequence ? tp::slice_index() : 0);
+                        in_sequence_ ? tp::slice_of_positions() : detail::RowSlice());
   }
 
   bool split_outputs_, split_inputs_, in_sequence_;

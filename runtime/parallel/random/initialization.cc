@@ -119,7 +119,8 @@ void SliceInitializer::run(nn::Module& root) {
   for (const auto& [registered, slice] : slices_) {
     if (!filled_.contains(slice))
       throw std::runtime_error("no reset_parameters() initializes " + slice->name +
-                               ": the class that registers it must do so through init::");
+                               ": pass the standard deviation of its layers to Module, or override "
+                               "reset_parameters() in the class that registers it");
   }
 }
 

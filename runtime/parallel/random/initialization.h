@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "runtime/model/init.h"
+#include "runtime/model/module.h"
 #include "runtime/parallel/parameters/sharded_parameter.h"
 
 namespace modular {

@@ -79,7 +79,9 @@ Tensor SequenceShares::exit(const Tensor& partial, int64_t dim) {
 }
 
 bool SequenceShares::divides(const Batch& batch) const {
-  const auto divides_length = [&](const Tensor& ids) { return ids.dim() >= 2 && ids.size(1) % tp_->getSize() == 0; };
+  const auto divides_length = [&](const Tensor& ids) {
+    return ids.dim() >= 2 && (context_ ? context_->count(ids.size(1)) : ids.size(1)) % tp_->getSize() == 0;
+  };
   // A vision tower's positions are made in the model.
   if (!batch.input_ids.defined() || !divides_length(batch.input_ids)) return false;
   const Tensor& of_decoder = batch.decoder_input_ids.defined() ? batch.decoder_input_ids : batch.labels;

@@ -12,6 +12,7 @@
 #include "runtime/model/registry.h"
 #include "runtime/model/tp.h"
 #include "runtime/parallel/step/feature.h"
+#include "runtime/parallel/tensor/context_parallel.h"
 
 namespace modular {
 
@@ -20,8 +21,10 @@ namespace modular {
 /// as without sequence parallelism. Sums are in rank order where the collectives' are.
 class SequenceShares final : public tp::SequenceParallel, public Feature {
  public:
-  /// `tp`: the tp ranks. `two_stacks`: whether a decoder's layers run on parts of the positions too.
-  SequenceShares(ProcessGroup tp, bool two_stacks) : tp_(std::move(tp)), two_stacks_(two_stacks) {}
+  /// `tp`: the tp ranks. `two_stacks`: whether a decoder's layers run on parts of the positions too. `context`: the
+  /// ranks that divide sequences before tp ranks do, or null.
+  SequenceShares(ProcessGroup tp, bool two_stacks, const ContextRanks* context)
+      : tp_(std::move(tp)), two_stacks_(two_stacks), context_(context) {}
 
   /// Appends the number of micro-batches whose sequences the ranks do not divide.
   void begin_step(TrainingStep& step) override;
@@ -43,6 +46,7 @@ class SequenceShares final : public tp::SequenceParallel, public Feature {
 
   ProcessGroup tp_;
   bool two_stacks_;
+  const ContextRanks* context_;
   size_t counts_at_ = 0;  // index in TrainingStep::counts
   bool in_step_ = false;  // whether the running step is bound
 };

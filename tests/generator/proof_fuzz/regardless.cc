@@ -50,7 +50,7 @@ void weave_regardless(FamilyModel& family) {
       family.plans.push_back(derive_plan(family, *root, findings));
       family.plans.back().proof = std::move(proof);
     }
-  insert_calls(family, interpretation, findings);
+  insert_calls(family, interpretation, {}, findings);
 }
 
 }  // namespace modgen

@@ -202,7 +202,9 @@ std::vector<Operand> joined_tensors(Sampler& sampler, const Cut& at, bool like) 
 
 Application cat(Sampler& sampler) {
   const Cut at = cut(sampler);
-  std::vector<Operand> operands = {sampler.list(joined_tensors(sampler, at, /*like=*/false))};
+  std::vector<Operand> joined = joined_tensors(sampler, at, /*like=*/false);
+  if (sampler.chance(0.1)) joined.insert(joined.begin(), sampler.tensor({{0, "", {}}}, kInvariant));  // left out
+  std::vector<Operand> operands = {sampler.list(std::move(joined))};
   if (at.dim != 0 || sampler.chance(0.5)) operands.push_back(sampler.dim(at.dim, at.rank));
   return application(std::move(operands),
                      [](const Arguments& a) { return at::cat(find_tensors(a[0]), a.size() > 1 ? a[1].integer() : 0); });

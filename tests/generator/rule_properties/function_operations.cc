@@ -24,6 +24,7 @@ Application rms_norm(Sampler& sampler) {
   const bool over_all_heads = sampler.chance(0.4);
   if (over_all_heads) x.back() = sampler.split_dimension();
   const Shape features = {x.back()};
+  if (!over_all_heads && sampler.chance(0.15)) x.back() = {1, "", {}};  // the weight stretches it
   ShardType of_x = sampler.type_for(x), of_weight = of_parameter(sampler, features);
   if (over_all_heads && sampler.chance(0.8)) {
     of_weight = sampler.split_at(features, 0);
@@ -90,7 +91,9 @@ ShardType of_heads(Sampler& sampler, const Shape& shape) {
 SampleOperation rotary(Tensor (*function)(const Tensor&, const Tensor&, const Tensor&)) {
   return [=](Sampler& sampler) {
     const int64_t seq = sampler.integer(2, 4), features = sampler.chance(0.5) ? 4 : 6;
-    const Shape x = heads_shape(sampler.split_dimension(), seq, features);
+    Shape x = heads_shape(sampler.split_dimension(), seq, features);
+    for (const size_t stretched : {size_t{0}, size_t{2}})
+      if (sampler.chance(0.1)) x[stretched] = {1, "", {}};
     const Shape table = {{sampler.chance(0.5) ? 1 : 2, "", {}}, {seq, "", {}}, {4, "", {}}};
     const bool learned = sampler.chance(0.3);
     const ShardType type = sampler.chance(0.9) ? kInvariant : sampler.type_for(table);

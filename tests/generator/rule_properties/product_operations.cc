@@ -180,19 +180,21 @@ Application linear(Sampler& sampler) {
   Shape x = sampler.shape(1, 4);
   const Dimension in = sampler.dimension(), out = sampler.dimension();
   x.back() = in;
-  const Shape weight = {out, in};
+  Shape weight = {out, in};
+  if (sampler.chance(0.1)) weight.erase(weight.begin());  // a vector
   ShardType of_x = sampler.type_for(x), of_weight = kInvariant, of_bias = kInvariant;
   const auto last = static_cast<int64_t>(x.size()) - 1;
   switch (sampler.integer(0, 3)) {
     case 0:
-      if (out.size % 4 == 0) {
+      if (out.size % 4 == 0 && weight.size() == 2) {
         of_weight = of_bias = sharded(0, sampler.chance(0.3) ? out.parts : std::vector<std::string>());
         if (sampler.chance(0.7)) of_x = sampler.chance(0.7) ? kInvariant : kReplicated;
       }
       break;
     case 1:
       if (in.size % 4 == 0) {
-        of_weight = sharded(1, sampler.chance(0.3) ? in.parts : std::vector<std::string>());
+        of_weight = sharded(static_cast<int64_t>(weight.size()) - 1,
+                            sampler.chance(0.3) ? in.parts : std::vector<std::string>());
         if (sampler.chance(0.8)) of_x = sharded(last, of_weight.parts);
       }
       break;

@@ -68,7 +68,8 @@ TORCH_MODULE(AlibiAttention);
 class MODEL_ENTRY("causal-lm") FSDP_UNIT AlibiForCausalLMImpl : public Module {
  public:
   explicit AlibiForCausalLMImpl(const AlibiConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed(register_module("embed", embedding(256, config.hidden_size, std::nullopt))),
         mixer(register_module("mixer", AlibiAttention(config))) {}
 
@@ -77,8 +78,6 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT AlibiForCausalLMImpl : public Module {
     outputs.logits = mixer(batch, embed(batch.input_ids));
     return outputs;
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   AlibiConfig config;
   nn::Embedding embed;

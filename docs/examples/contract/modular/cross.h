@@ -53,7 +53,8 @@ TORCH_MODULE(CrossAttention);
 class MODEL_ENTRY("seq2seq") FSDP_UNIT CrossForConditionalGenerationImpl : public Module {
  public:
   explicit CrossForConditionalGenerationImpl(const CrossConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed(register_module("embed", embedding(config.vocab_size, config.hidden_size, std::nullopt))),
         distance_biases(register_module("distance_biases",
                                         embedding(config.max_distance + 1, config.num_attention_heads, std::nullopt))),
@@ -83,8 +84,6 @@ class MODEL_ENTRY("seq2seq") FSDP_UNIT CrossForConditionalGenerationImpl : publi
     return cross_entropy_outputs(lm_head(hidden_states), batch, same_labels);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   CrossConfig config;
   nn::Embedding embed;
   TP_SHARD(1) nn::Embedding distance_biases;
@@ -97,15 +96,15 @@ TORCH_MODULE(CrossForConditionalGeneration);
 class MODEL_ENTRY("sentence-embedding") FSDP_UNIT CrossForSentenceEmbeddingImpl : public Module {
  public:
   explicit CrossForSentenceEmbeddingImpl(const CrossConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed(register_module("embed", embedding(config.vocab_size, config.hidden_size, std::nullopt))) {}
 
   Outputs forward(const Batch& batch) {
-    const Tensor ends = batch.input_ids.eq(config.end_token_id).to(at::kInt).argmax(-1);
+    const Tensor is_end = batch.input_ids.eq(config.end_token_id).to(at::kLong);
+    const Tensor ends = (is_end * position_ids(batch.input_ids)).amax(-1);
     return sentence_outputs(tokens_at(embed(batch.input_ids), ends), batch);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   CrossConfig config;
   nn::Embedding embed;

@@ -56,33 +56,30 @@ TORCH_MODULE(DecoderRMSNorm);
 class DecoderMLPImpl : public Module {
  public:
   explicit DecoderMLPImpl(const DecoderConfig& config)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
+      : Module(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
+        hidden_act(config.hidden_act) {}
 
   Tensor forward(const Tensor& x) { return down_proj(gated_activation(hidden_act, gate_proj(x), up_proj(x))); }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   TP_COLWISE nn::Linear gate_proj;
   TP_COLWISE nn::Linear up_proj;
   TP_ROWWISE nn::Linear down_proj;
   std::string hidden_act;
-  double initializer_range;
 };
 TORCH_MODULE(DecoderMLP);
 
 class DecoderAttentionImpl : public Module {
  public:
   explicit DecoderAttentionImpl(const DecoderConfig& config)
-      : num_heads(config.num_attention_heads),
+      : Module(config.initializer_range),
+        num_heads(config.num_attention_heads),
         num_key_value_heads(config.num_key_value_heads),
         head_dim(config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
         softcap(config.attn_logit_softcapping),
-        initializer_range(config.initializer_range),
         qkv_proj(register_module(
             "qkv_proj", linear(config.hidden_size, (num_heads + 2 * num_key_value_heads) * head_dim, /*bias=*/false))),
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/false))) {}
@@ -106,14 +103,11 @@ class DecoderAttentionImpl : public Module {
     return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, softcap);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
   TP_LOCAL int64_t num_heads;
   TP_LOCAL int64_t num_key_value_heads;
   int64_t head_dim;
   double scaling;
   std::optional<double> softcap;
-  double initializer_range;
   TP_COLWISE_PARTS(num_heads * head_dim, num_key_value_heads * head_dim, num_key_value_heads * head_dim)
   nn::Linear qkv_proj;
   TP_ROWWISE nn::Linear o_proj;
@@ -144,7 +138,8 @@ TORCH_MODULE(DecoderLayer);
 class DecoderModelImpl : public Module {
  public:
   explicit DecoderModelImpl(const DecoderConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<DecoderLayer>())),
@@ -161,8 +156,6 @@ class DecoderModelImpl : public Module {
     return norm(hidden_states);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   DecoderConfig config;
   PP_FIRST TP_VOCAB nn::Embedding embed_tokens;
   PP_SPLIT ModuleListOf<DecoderLayer> layers;
@@ -173,7 +166,8 @@ TORCH_MODULE(DecoderModel);
 class MODEL_ENTRY("causal-lm") FSDP_UNIT DecoderForCausalLMImpl : public Module {
  public:
   explicit DecoderForCausalLMImpl(const DecoderConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", DecoderModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {}
 
@@ -190,8 +184,6 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT DecoderForCausalLMImpl : public Module 
     return outputs;
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   DecoderConfig config;
   DecoderModel model;
   PP_LAST TP_VOCAB TIED_TO(model->embed_tokens->weight) nn::Linear lm_head;
@@ -201,7 +193,8 @@ TORCH_MODULE(DecoderForCausalLM);
 class MODEL_ENTRY("sequence-classification") FSDP_UNIT DecoderForSequenceClassificationImpl : public Module {
  public:
   explicit DecoderForSequenceClassificationImpl(const DecoderConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", DecoderModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {}
 
@@ -210,8 +203,6 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT DecoderForSequenceClassif
     const Tensor logits = score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
     return cross_entropy_outputs(logits, batch, same_labels);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   DecoderConfig config;
   DecoderModel model;
@@ -222,7 +213,8 @@ TORCH_MODULE(DecoderForSequenceClassification);
 class MODEL_ENTRY("token-classification") FSDP_UNIT DecoderForTokenClassificationImpl : public Module {
  public:
   explicit DecoderForTokenClassificationImpl(const DecoderConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", DecoderModel(config))),
         score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
@@ -230,8 +222,6 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT DecoderForTokenClassificatio
     Tensor hidden_states = model(batch);
     return classification_outputs(score(hidden_states), batch, config.problem_type);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   DecoderConfig config;
   DecoderModel model;

@@ -112,7 +112,8 @@ class EncoderEmbeddingsImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    const Tensor embedded = word_embeddings(batch.input_ids) + positions(position_ids(batch));
+    const Tensor embedded =
+        word_embeddings(batch.input_ids) + positions(counted_position_ids(batch.input_ids, /*padding_idx=*/0));
     if (!batch.pixel_values.defined()) return embedded;
     return with_images(embedded, batch.input_ids, config.image_token_id, image_features(batch.pixel_values));
   }
@@ -156,15 +157,14 @@ TORCH_MODULE(EncoderModel);
 class EncoderHeadImpl : public Module {
  public:
   explicit EncoderHeadImpl(const EncoderConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         decoder(register_module("decoder", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     return decoder(activation(config.hidden_act, tp::gather(dense(hidden_states))));
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   EncoderConfig config;
   TP_COLWISE nn::Linear dense;
@@ -218,13 +218,14 @@ TORCH_MODULE(EncoderForSentences);
 class MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT EncoderForSentencePairsImpl : public Module {
  public:
   explicit EncoderForSentencePairsImpl(const EncoderConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         model(register_module("model", EncoderModel(config))),
         classifier(register_module("classifier", linear(3 * config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = model(batch);
-    const Tensor pooled = sentence_embeddings(hidden_states, batch);
+    const Tensor pooled = first_tokens(hidden_states);
     Tensor logits = classifier(pair_features(pooled));
     Outputs outputs;
     if (batch.labels.defined()) {
@@ -234,8 +235,6 @@ class MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT EncoderForSentencePa
     if (batch.want_logits) outputs.logits = logits;
     return outputs;
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   EncoderConfig config;
   EncoderModel model;

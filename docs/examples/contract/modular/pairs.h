@@ -15,7 +15,8 @@ struct PairsConfig : encoder::EncoderConfig {
 class PairsTextModelImpl : public Module {
  public:
   explicit PairsTextModelImpl(const PairsConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         table(register_module("table", embedding(config.vocab_size, config.hidden_size, std::nullopt))),
         layers(register_module("layers", ModuleListOf<encoder::EncoderLayer>())) {
     for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) layers->push_back(encoder::EncoderLayer(config));
@@ -28,8 +29,6 @@ class PairsTextModelImpl : public Module {
     return mean_pooling(hidden_states, batch.attention_mask);
   }
 
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
   PairsConfig config;
   TP_SHARD(1) nn::Embedding table;
   ModuleListOf<encoder::EncoderLayer> layers;
@@ -39,7 +38,8 @@ TORCH_MODULE(PairsTextModel);
 class PairsVisionModelImpl : public Module {
  public:
   explicit PairsVisionModelImpl(const PairsConfig& config)
-      : config(config),
+      : Module(config.initializer_range),
+        config(config),
         patches(register_module("patches", patch_projection(config.num_channels, config.hidden_size, config.patch_size,
                                                             /*bias=*/true))),
         layers(register_module("layers", ModuleListOf<encoder::EncoderLayer>())) {
@@ -52,8 +52,6 @@ class PairsVisionModelImpl : public Module {
     for (auto& layer : *layers) hidden_states = layer(hidden_states, mask);
     return hidden_states.mean(1);
   }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
 
   PairsConfig config;
   nn::Conv2d patches;

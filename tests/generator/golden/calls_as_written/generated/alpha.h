@@ -211,6 +211,7 @@ inline const Plan alpha_for_causal_lm_plan = {
             {"names.down.weight", 1},
         },
     .divides = {{"inner_size", "tp"}},
+    .context_error = "one of its loss and its logits is the same for all positions",
 };
 
 inline const bool alpha_for_causal_lm_registered = register_entry<AlphaForCausalLM, AlphaConfig>(

@@ -110,10 +110,10 @@ class RangesForCausalLMImpl : public Module {
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &RangesForCausalLMImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? tp::embedding(embed, batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(tp::embedding(embed, batch.input_ids)) : pp::received();
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    return tp::cross_entropy_outputs(head(tp::enter(hidden_states)), batch, next_tokens);
+    return tp::cross_entropy_outputs(head(tp::shared(tp::whole(hidden_states))), batch, next_tokens);
   }
 
   nn::Embedding embed;
@@ -148,6 +148,8 @@ inline const Plan ranges_for_causal_lm_plan = {
             {"layers.*.mixture.gate_up_proj", "chosen"},
             {"layers.*.mixture.down_proj", "chosen"},
         },
+    .sequence = {"layers"},
+    .partial_in_sequence = {"layers.*.gate.weight", "layers.*.mixture.gate_up_proj", "layers.*.mixture.down_proj"},
 };
 
 inline const bool ranges_for_causal_lm_registered = register_entry<RangesForCausalLM, RangesConfig>(

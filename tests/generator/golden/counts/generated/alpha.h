@@ -89,6 +89,7 @@ inline const Plan alpha_for_causal_lm_plan = {
             {"num_groups", "tp"},
             {"num_heads * head_dim", "tp"},
         },
+    .context_error = "one of its loss and its logits is the same for all positions",
 };
 
 inline const bool alpha_for_causal_lm_registered = register_entry<AlphaForCausalLM, AlphaConfig>(

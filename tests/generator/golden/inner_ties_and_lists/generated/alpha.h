@@ -102,6 +102,7 @@ inline const Plan alpha_for_masked_lm_plan = {
     .split_list = "encoder.layer",
     .first = {"words"},
     .last = {"head"},
+    .context_error = "one of its loss and its logits is the same for all positions",
 };
 
 inline const bool alpha_for_masked_lm_registered = register_entry<AlphaForMaskedLM, AlphaConfig>(

@@ -77,7 +77,11 @@ inline const bool alpha_for_causal_lm_registered = register_entry<AlphaForCausal
     "alpha", "AlphaForCausalLM", "causal-lm", "alpha", alpha_for_causal_lm_plan);
 
 // The parallel plan of AlphaSummedForCausalLM.
-inline const Plan alpha_summed_for_causal_lm_plan = alpha_for_causal_lm_plan.with({.uncached = true});
+inline const Plan alpha_summed_for_causal_lm_plan = alpha_for_causal_lm_plan.with({
+    .uncached = true,
+    .context_error =
+        "cumsum over dimension 1, which is split by the positions of the sequence: each rank sees only its positions",
+});
 
 inline const bool alpha_summed_for_causal_lm_registered = register_entry<AlphaSummedForCausalLM, AlphaConfig>(
     "alpha", "AlphaSummed", "causal-lm", "alpha", alpha_summed_for_causal_lm_plan);

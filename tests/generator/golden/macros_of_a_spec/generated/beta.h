@@ -6,6 +6,7 @@
 
 #define BETA_CHECK(condition, ...) TORCH_CHECK(condition, "beta: ", __VA_ARGS__)
 #define BETA_TWICE(x) ((x) + (x))
+#define BETA_NAME "alpha"
 
 namespace modular::beta {
 
@@ -18,6 +19,7 @@ class BetaSafeImpl : public Module {
     BETA_CHECK(x.dim() == kBetaDims, "wants a matrix");
     return BETA_TWICE(x * kBetaDims);
   }
+  std::string name() { return BETA_NAME; }
 };
 TORCH_MODULE(BetaSafe);
 
@@ -25,3 +27,4 @@ TORCH_MODULE(BetaSafe);
 
 #undef BETA_CHECK
 #undef BETA_TWICE
+#undef BETA_NAME

@@ -8,6 +8,7 @@ MODULAR_FAMILY(Alpha);
 
 #define ALPHA_CHECK(condition, ...) TORCH_CHECK(condition, "alpha: ", __VA_ARGS__)
 #define ALPHA_TWICE(x) ((x) + (x))
+#define ALPHA_NAME "alpha"
 
 inline constexpr int64_t kAlphaDims = 2;
 
@@ -18,10 +19,12 @@ class AlphaSafeImpl : public Module {
     ALPHA_CHECK(x.dim() == kAlphaDims, "wants a matrix");
     return ALPHA_TWICE(x * kAlphaDims);
   }
+  std::string name() { return ALPHA_NAME; }
 };
 TORCH_MODULE(AlphaSafe);
 
 #undef ALPHA_CHECK
 #undef ALPHA_TWICE
+#undef ALPHA_NAME
 
 }  // namespace modular::alpha

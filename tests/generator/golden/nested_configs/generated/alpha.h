@@ -130,6 +130,8 @@ inline const Plan alpha_for_image_classification_plan = {
             {"text_config.size", "tp"},
             {"vision_config.size", "tp"},
         },
+    .context_error =
+        "mean over a dimension that is split by the positions of the sequence: each rank sees only its positions",
 };
 
 inline const bool alpha_for_image_classification_registered = register_entry<AlphaForImageClassification, AlphaConfig>(

@@ -131,6 +131,8 @@ inline const Plan beta_for_image_classification_plan = {
             {"text_config.size", "tp"},
             {"vision_config.size", "tp"},
         },
+    .context_error =
+        "mean over a dimension that is split by the positions of the sequence: each rank sees only its positions",
 };
 
 inline const bool beta_for_image_classification_registered = register_entry<BetaForImageClassification, BetaConfig>(

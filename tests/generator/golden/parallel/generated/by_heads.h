@@ -96,7 +96,7 @@ class ByHeadsAttentionImpl : public Module {
         sinks(register_parameter("sinks", torch::zeros({num_heads}))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask, const Tensor& biases) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query =
         q_norm(q_proj(hidden_states_tp)).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -165,13 +165,13 @@ class ByHeadsModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? tp::embedding(embed, batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(tp::embedding(embed, batch.input_ids)) : pp::received();
     const AttentionMask mask = causal_mask(batch, /*window=*/0);
     const Tensor slopes = tp::alibi_slopes(tp::local(num_heads), batch.input_ids.device()) * gains;
     const Tensor biases = alibi_mask(batch, slopes, hidden_states.scalar_type());
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, mask, biases);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override {
@@ -201,7 +201,7 @@ class ByHeadsForCausalLMImpl : public Module {
     const Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     // Bounded by 5, as Gemma 2 bounds its logits.
-    const Tensor logits = torch::tanh(lm_head(tp::enter(hidden_states)) / 5.0) * 5.0;
+    const Tensor logits = torch::tanh(lm_head(tp::shared(hidden_states)) / 5.0) * 5.0;
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -253,6 +253,9 @@ inline const Plan by_heads_for_causal_lm_plan = {
             {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"model.layers"},
+    .partial_in_sequence = {"model.layers.*.attn.o_proj.bias", "model.layers.*.mlp.down_proj.bias",
+                            "model.layers.*.norm_1.weight", "model.layers.*.norm_2.weight"},
 };
 
 inline const bool by_heads_for_causal_lm_registered = register_entry<ByHeadsForCausalLM, ByHeadsConfig>(

@@ -87,7 +87,7 @@ class DroppedAttentionImpl : public Module {
         dropout(register_module("dropout", nn::Dropout(config.dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
     const Tensor key =
@@ -129,7 +129,8 @@ class DroppedLayerImpl : public Module {
 
   Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor attended = of_attention(attn(norm_1(hidden_states), mask));
-    return of_sum(tp::exit(attended + of_mlp(mlp(norm_2(hidden_states)))) + hidden_states);
+    return tp::dropout(of_sum, tp::exit(attended + of_mlp(mlp(norm_2(hidden_states)))) + hidden_states,
+                       tp::Cut::positions);
   }
 
   DroppedAttention attn;
@@ -155,12 +156,13 @@ class DroppedModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states =
-        pp::is_first() ? tp::embedding(embed, batch.input_ids) + positions(position_ids(batch)) : pp::received();
+    Tensor hidden_states = pp::is_first()
+                               ? tp::part(tp::embedding(embed, batch.input_ids) + positions(position_ids(batch)))
+                               : pp::received();
     const AttentionMask mask = causal_mask(batch.attention_mask, /*window=*/0);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -186,7 +188,7 @@ class DroppedForCausalLMImpl : public Module {
     const Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     // Bounded by 5, as Gemma 2 bounds its logits.
-    const Tensor logits = torch::tanh(lm_head(tp::enter(hidden_states)) / 5.0) * 5.0;
+    const Tensor logits = torch::tanh(lm_head(tp::shared(hidden_states)) / 5.0) * 5.0;
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -234,6 +236,8 @@ inline const Plan dropped_for_causal_lm_plan = {
             {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"model.layers"},
+    .partial_in_sequence = {"model.layers.*.norm_1.weight", "model.layers.*.norm_2.weight"},
 };
 
 inline const bool dropped_for_causal_lm_registered = register_entry<DroppedForCausalLM, DroppedConfig>(

@@ -81,7 +81,7 @@ class GroupedHeadsAttentionImpl : public Module {
                                  linear(config.hidden_size, num_key_value_heads * group * head_dim, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     const auto parts = qkv_proj(tp::enter(hidden_states))
                            .view({batch, seq, tp::local(num_key_value_heads), group, head_dim})
                            .split_with_sizes({queries, 1, 1}, 3);
@@ -143,12 +143,13 @@ class GroupedHeadsModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states =
-        pp::is_first() ? tp::embedding(embed, batch.input_ids) + positions(position_ids(batch)) : pp::received();
+    Tensor hidden_states = pp::is_first()
+                               ? tp::part(tp::embedding(embed, batch.input_ids) + positions(position_ids(batch)))
+                               : pp::received();
     const AttentionMask mask = causal_mask(batch.attention_mask, /*window=*/0);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -174,7 +175,7 @@ class GroupedHeadsForCausalLMImpl : public Module {
     const Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     // Bounded by 5, as Gemma 2 bounds its logits.
-    const Tensor logits = torch::tanh(lm_head(tp::enter(hidden_states)) / 5.0) * 5.0;
+    const Tensor logits = torch::tanh(lm_head(tp::shared(hidden_states)) / 5.0) * 5.0;
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -218,6 +219,9 @@ inline const Plan grouped_heads_for_causal_lm_plan = {
             {"num_key_value_heads", "tp"},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"model.layers"},
+    .partial_in_sequence = {"model.layers.*.attn.o_proj.bias", "model.layers.*.mlp.down_proj.bias",
+                            "model.layers.*.norm_1.weight", "model.layers.*.norm_2.weight"},
 };
 
 inline const bool grouped_heads_for_causal_lm_registered = register_entry<GroupedHeadsForCausalLM, GroupedHeadsConfig>(

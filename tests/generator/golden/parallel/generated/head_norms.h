@@ -44,7 +44,7 @@ class HeadNormsNormImpl : public Module {
   Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight, 1e-6); }
 
   /// Overload of forward for arguments that are split over tensor-parallel ranks.
-  Tensor forward_on_shards(const Tensor& hidden_states) { return rms_norm(hidden_states, tp::enter(weight), 1e-6); }
+  Tensor forward_on_shards(const Tensor& hidden_states) { return rms_norm(hidden_states, tp::shared(weight), 1e-6); }
 
   void reset_parameters() override { init::ones_(weight); }
 
@@ -85,7 +85,7 @@ class HeadNormsAttentionImpl : public Module {
         k_norm(register_module("k_norm", HeadNormsNorm(config.head_dim))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query =
         q_norm->forward_on_shards(q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}))
@@ -151,12 +151,13 @@ class HeadNormsModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states =
-        pp::is_first() ? tp::embedding(embed, batch.input_ids) + positions(position_ids(batch)) : pp::received();
+    Tensor hidden_states = pp::is_first()
+                               ? tp::part(tp::embedding(embed, batch.input_ids) + positions(position_ids(batch)))
+                               : pp::received();
     const AttentionMask mask = causal_mask(batch.attention_mask, /*window=*/0);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -182,7 +183,7 @@ class HeadNormsForCausalLMImpl : public Module {
     const Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     // Bounded by 5, as Gemma 2 bounds its logits.
-    const Tensor logits = torch::tanh(lm_head(tp::enter(hidden_states)) / 5.0) * 5.0;
+    const Tensor logits = torch::tanh(lm_head(tp::shared(hidden_states)) / 5.0) * 5.0;
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -230,6 +231,9 @@ inline const Plan head_norms_for_causal_lm_plan = {
             {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"model.layers"},
+    .partial_in_sequence = {"model.layers.*.attn.o_proj.bias", "model.layers.*.mlp.down_proj.bias",
+                            "model.layers.*.norm_1.weight", "model.layers.*.norm_2.weight"},
 };
 
 inline const bool head_norms_for_causal_lm_registered = register_entry<HeadNormsForCausalLM, HeadNormsConfig>(

@@ -82,7 +82,7 @@ class LocalGlobalAttentionImpl : public Module {
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
     const Tensor key =
@@ -149,6 +149,7 @@ class LocalGlobalModelImpl : public Module {
     if (pp::is_first()) {
       const Tensor embedded = tp::embedding(embed, batch.input_ids);
       hidden_states = embedded * scale;
+      hidden_states = tp::part(hidden_states);
     } else {
       hidden_states = pp::received();
     }
@@ -159,6 +160,7 @@ class LocalGlobalModelImpl : public Module {
       hidden_states = layer(hidden_states, mask);
     }
     if (!pp::is_last()) return hidden_states;
+    hidden_states = tp::whole(hidden_states);
     hidden_states = norm(hidden_states);
     return hidden_states * (1.0 / scale);
   }
@@ -185,7 +187,7 @@ class LocalGlobalForCausalLMImpl : public Module {
     const Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     // Bounded by 5, as Gemma 2 bounds its logits.
-    const Tensor logits = torch::tanh(lm_head(tp::enter(hidden_states)) / 5.0) * 5.0;
+    const Tensor logits = torch::tanh(lm_head(tp::shared(hidden_states)) / 5.0) * 5.0;
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -233,6 +235,9 @@ inline const Plan local_global_for_causal_lm_plan = {
             {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"model.layers"},
+    .partial_in_sequence = {"model.layers.*.attn.o_proj.bias", "model.layers.*.mlp.down_proj.bias",
+                            "model.layers.*.norm_1.weight", "model.layers.*.norm_2.weight"},
 };
 
 inline const bool local_global_for_causal_lm_registered = register_entry<LocalGlobalForCausalLM, LocalGlobalConfig>(

@@ -79,7 +79,7 @@ class OfSamplesAttentionImpl : public Module {
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
     const Tensor key =
@@ -140,12 +140,13 @@ class OfSamplesModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states =
-        pp::is_first() ? tp::embedding(embed, batch.input_ids) + positions(position_ids(batch)) : pp::received();
+    Tensor hidden_states = pp::is_first()
+                               ? tp::part(tp::embedding(embed, batch.input_ids) + positions(position_ids(batch)))
+                               : pp::received();
     const AttentionMask mask = causal_mask(batch.attention_mask, /*window=*/0);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -171,7 +172,7 @@ class OfSamplesForCausalLMImpl : public Module {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     Outputs outputs;
-    auto hidden_states_tp = tp::enter(hidden_states);
+    auto hidden_states_tp = tp::shared(hidden_states);
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
       outputs.token_count = count_targets(targets);
@@ -220,6 +221,9 @@ inline const Plan of_samples_for_causal_lm_plan = {
             {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"model.layers"},
+    .partial_in_sequence = {"model.layers.*.attn.o_proj.bias", "model.layers.*.mlp.down_proj.bias",
+                            "model.layers.*.norm_1.weight", "model.layers.*.norm_2.weight"},
 };
 
 inline const bool of_samples_for_causal_lm_registered = register_entry<OfSamplesForCausalLM, OfSamplesConfig>(

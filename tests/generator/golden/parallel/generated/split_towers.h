@@ -82,7 +82,7 @@ class SplitTowersAttentionImpl : public Module {
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
     const Tensor key =
@@ -140,10 +140,10 @@ class SplitTowersTowerImpl : public Module {
   }
 
   Tensor forward(const Tensor& embedded, const AttentionMask& mask) {
-    Tensor hidden_states = pp::is_first() ? embedded : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(embedded) : pp::received();
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   ModuleListOf<SplitTowersLayer> layers;
@@ -180,10 +180,10 @@ class SplitTowersModelImpl : public Module {
       crossing = pp::received();
     }
     if (!pp::second_stack(crossing)) return crossing;
-    Tensor hidden_states = pp::is_first() ? tp::embedding(table, batch.input_ids) : pp::received();
-    for (auto& layer : pp::local(right->layers)) hidden_states = layer(hidden_states + crossing, mask);
+    Tensor hidden_states = pp::is_first() ? tp::part(tp::embedding(table, batch.input_ids)) : pp::received();
+    for (auto& layer : pp::local(right->layers)) hidden_states = layer(hidden_states + tp::part(crossing), mask);
     if (!pp::is_last()) return hidden_states;
-    return right->norm(hidden_states) * gate;
+    return right->norm(tp::whole(hidden_states)) * gate;
   }
 
   void reset_parameters() override {
@@ -215,7 +215,7 @@ class SplitTowersForCausalLMImpl : public Module {
     const Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     // Bounded by 5, as Gemma 2 bounds its logits.
-    const Tensor logits = torch::tanh(lm_head(tp::enter(hidden_states)) / 5.0) * 5.0;
+    const Tensor logits = torch::tanh(lm_head(tp::shared(hidden_states)) / 5.0) * 5.0;
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -280,6 +280,11 @@ inline const Plan split_towers_for_causal_lm_plan = {
             {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"model.left.layers", "model.right.layers"},
+    .partial_in_sequence = {"model.left.layers.*.attn.o_proj.bias", "model.left.layers.*.mlp.down_proj.bias",
+                            "model.left.layers.*.norm_1.weight", "model.left.layers.*.norm_2.weight",
+                            "model.right.layers.*.attn.o_proj.bias", "model.right.layers.*.mlp.down_proj.bias",
+                            "model.right.layers.*.norm_1.weight", "model.right.layers.*.norm_2.weight"},
 };
 
 inline const bool split_towers_for_causal_lm_registered = register_entry<SplitTowersForCausalLM, SplitTowersConfig>(

@@ -79,7 +79,7 @@ class TransposedAttentionImpl : public Module {
         position_bias(register_module("position_bias", embedding(8, num_heads, std::nullopt))) {}
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const int64_t batch = hidden_states.size(0), seq = tp::whole_size(hidden_states.size(1));
     const auto parts = c_attn(tp::enter(hidden_states)).view({batch, seq, 3, tp::local(num_heads), head_dim}).unbind(2);
     const Tensor query = parts[0].transpose(1, 2), key = parts[1].transpose(1, 2), value = parts[2].transpose(1, 2);
     const Tensor position = torch::arange(seq, hidden_states.options().dtype(torch::kLong));
@@ -146,12 +146,13 @@ class TransposedModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states =
-        pp::is_first() ? tp::embedding(embed, batch.input_ids) + positions(position_ids(batch)) : pp::received();
+    Tensor hidden_states = pp::is_first()
+                               ? tp::part(tp::embedding(embed, batch.input_ids) + positions(position_ids(batch)))
+                               : pp::received();
     const AttentionMask mask = causal_mask(batch.attention_mask, /*window=*/0);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
-    return norm(hidden_states);
+    return norm(tp::whole(hidden_states));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -177,7 +178,7 @@ class TransposedForCausalLMImpl : public Module {
     const Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     // Bounded by 5, as Gemma 2 bounds its logits.
-    const Tensor logits = torch::tanh(lm_head(tp::enter(hidden_states)) / 5.0) * 5.0;
+    const Tensor logits = torch::tanh(lm_head(tp::shared(hidden_states)) / 5.0) * 5.0;
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -226,7 +227,11 @@ inline const Plan transposed_for_causal_lm_plan = {
             {"num_attention_heads", "tp"},
             {"intermediate_size", "tp"},
         },
+    .sequence = {"model.layers"},
+    .partial_in_sequence = {"model.layers.*.attn.c_proj.bias", "model.layers.*.mlp.down_proj.bias",
+                            "model.layers.*.norm_1.weight", "model.layers.*.norm_2.weight"},
     .uncached = true,
+    .context_error = "arange of a number of a rank's positions: the result differs from a single process",
 };
 
 inline const bool transposed_for_causal_lm_registered = register_entry<TransposedForCausalLM, TransposedConfig>(

@@ -69,10 +69,11 @@ class AlphaExpertsImpl : public Module {
         down(register_parameter("down", torch::zeros({config.num_experts, config.hidden_size, config.hidden_size}))) {}
 
   Tensor forward(const Tensor& x) {
-    const Tensor rows = x.flatten(0, 1);
+    const int64_t batch = x.size(0), seq = x.size(1), width = x.size(2);
+    const Tensor rows = x.view({batch * seq, width});
     const auto [weights, chosen] = router(rows).softmax(-1).topk(1, -1);
     return tp::exit(mix_experts("silu", tp::enter(rows), up, down, tp::whole(chosen), tp::enter(weights)))
-        .view(x.sizes());
+        .view({batch, seq, width});
   }
 
   int64_t inner_size;
@@ -178,6 +179,8 @@ inline const Plan alpha_for_causal_lm_plan = {
     .partial_in_sequence = {"model.layers.*.attention.out.bias", "model.layers.*.experts.router.weight",
                             "model.layers.*.norm.weight", "model.layers.*.norm.bias", "model.layers.*.gain"},
     .uncached = true,
+    .context_error =
+        "cumsum over dimension 1, which is split by the positions of the sequence: each rank sees only its positions",
 };
 
 inline const bool alpha_for_causal_lm_registered = register_entry<AlphaForCausalLM, AlphaConfig>(

@@ -70,9 +70,11 @@ class BetaExpertsImpl : public Module {
         down(register_parameter("down", torch::zeros({config.num_experts, config.hidden_size, config.hidden_size}))) {}
 
   Tensor forward(const Tensor& x) {
-    const Tensor rows = x.flatten(0, 1);
+    const int64_t batch = x.size(0), seq = x.size(1), width = x.size(2);
+    const Tensor rows = x.view({batch * seq, width});
     const auto [weights, chosen] = router(rows).softmax(-1).topk(1, -1);
-    return tp::exit(mix_experts("silu", tp::enter(rows), up, down, chosen, tp::enter(weights))).view(x.sizes());
+    return tp::exit(mix_experts("silu", tp::enter(rows), up, down, chosen, tp::enter(weights)))
+        .view({batch, seq, width});
   }
 
   int64_t inner_size;
@@ -179,6 +181,8 @@ inline const Plan beta_for_causal_lm_plan = {
             {"model.layers.*.experts.down", ""},
         },
     .uncached = true,
+    .context_error =
+        "cumsum over dimension 1, which is split by the positions of the sequence: each rank sees only its positions",
 };
 
 inline const bool beta_for_causal_lm_registered = register_entry<BetaForCausalLM, BetaConfig>(

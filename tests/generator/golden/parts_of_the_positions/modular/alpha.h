@@ -57,9 +57,10 @@ class AlphaExpertsImpl : public Module {
         down(register_parameter("down", torch::zeros({config.num_experts, config.hidden_size, config.hidden_size}))) {}
 
   Tensor forward(const Tensor& x) {
-    const Tensor rows = x.flatten(0, 1);
+    const int64_t batch = x.size(0), seq = x.size(1), width = x.size(2);
+    const Tensor rows = x.view({batch * seq, width});
     const auto [weights, chosen] = router(rows).softmax(-1).topk(1, -1);
-    return mix_experts("silu", rows, up, down, chosen, weights).view(x.sizes());
+    return mix_experts("silu", rows, up, down, chosen, weights).view({batch, seq, width});
   }
 
   int64_t inner_size;

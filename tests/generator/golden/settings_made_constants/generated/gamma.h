@@ -16,6 +16,8 @@ struct GammaConfig {
     if (true && !bias) throw ConfigError("a gate needs a bias");
   }
 
+  double doubled() const { return 2.0 * factor; }
+
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("hidden_size", hidden_size);

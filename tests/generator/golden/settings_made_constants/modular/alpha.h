@@ -16,6 +16,8 @@ struct AlphaConfig : Config {
   void finish() {
     if (gated && !bias) throw ConfigError("a gate needs a bias");
   }
+
+  double doubled() const { return 2.0 * factor; }
 };
 
 inline bool alpha_is_wide(const AlphaConfig& config) { return config.gated || config.hidden_size > 64; }

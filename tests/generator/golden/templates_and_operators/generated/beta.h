@@ -27,6 +27,12 @@ struct BetaShift {
   explicit operator double() const { return by; }
 };
 
+struct BetaSum {
+  template <class... Numbers>
+  explicit BetaSum(Numbers... numbers) : sum((numbers + ... + 0.0)) {}
+  double sum;
+};
+
 class BetaApplyImpl : public Module {
  public:
   BetaApplyImpl() = default;

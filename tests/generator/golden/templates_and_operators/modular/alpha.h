@@ -24,6 +24,12 @@ struct AlphaShift {
   explicit operator double() const { return by; }
 };
 
+struct AlphaSum {
+  template <class... Numbers>
+  explicit AlphaSum(Numbers... numbers) : sum((numbers + ... + 0.0)) {}
+  double sum;
+};
+
 class AlphaApplyImpl : public Module {
  public:
   AlphaApplyImpl() = default;

@@ -10,6 +10,8 @@ struct BetaShift : alpha::AlphaShift {
   Tensor operator()(const Tensor& x) const { return AlphaShift::operator()(x) * 2.0; }
 };
 
+using BetaSum = alpha::AlphaSum;
+
 class BetaApplyImpl : public alpha::AlphaApplyImpl {
  public:
   template <class Function>

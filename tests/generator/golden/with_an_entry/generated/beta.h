@@ -46,10 +46,10 @@ class BetaForCausalLMImpl : public Module {
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &BetaForCausalLMImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
-    Tensor hidden_states = pp::is_first() ? tp::embedding(embed, batch.input_ids) : pp::received();
+    Tensor hidden_states = pp::is_first() ? tp::part(tp::embedding(embed, batch.input_ids)) : pp::received();
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = head(tp::enter(hidden_states));
+    Tensor logits = head(tp::shared(tp::whole(hidden_states)));
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -84,6 +84,7 @@ inline const Plan beta_for_causal_lm_plan = {
             {"vocab_size", "tp", Divides::uneven},
             {"hidden_size", "tp"},
         },
+    .sequence = {"layers"},
 };
 
 inline const bool beta_for_causal_lm_registered = register_entry<BetaForCausalLM, BetaConfig>(

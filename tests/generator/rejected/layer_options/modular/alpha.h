@@ -28,9 +28,14 @@ class AlphaLayersImpl : public Module {
         relu(register_module("relu", torch::nn::ReLU(true))),
         clipped(register_module("clipped", torch::nn::ReLU6(torch::nn::ReLU6Options().inplace(true)))),
         up(register_module("up", linear(config.hidden_size, config.num_heads * config.head_dim, false))),
+        table(register_parameter("table", torch::ones({16, config.hidden_size}))),
         norm(register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({4, 2})))) {}
 
   Tensor forward(const Tensor& ids) { return relu(few(ids)) + clipped(even(ids)) + sparse(ids) + dense(ids); }
+  Tensor of_table(const Tensor& ids) {
+    return torch::embedding(table, ids, -1, true) + torch::embedding(table, ids, 0, false, true) +
+           torch::embedding(table, ids, 0, false, false);
+  }
   Tensor activated(const Tensor& x) {
     return torch::nn::functional::relu(x, torch::nn::functional::ReLUFuncOptions().inplace(true));
   }
@@ -45,6 +50,7 @@ class AlphaLayersImpl : public Module {
   torch::nn::ReLU relu;
   torch::nn::ReLU6 clipped;
   TP_COLWISE nn::Linear up;
+  Tensor table;
   torch::nn::LayerNorm norm;
 };
 TORCH_MODULE(AlphaLayers);

@@ -15,7 +15,9 @@ class AlphaLayerImpl : public Module {
  public:
   explicit AlphaLayerImpl(const AlphaConfig& config)
       : mix(register_module("mix", linear(config.hidden_size, config.hidden_size, false))),
-        scale(register_parameter("scale", torch::ones({config.hidden_size}))) {}
+        scale(register_parameter("scale", torch::ones({config.hidden_size}))),
+        dropout(register_module("dropout", nn::Dropout(0.1))),
+        axes({1}) {}
 
   Tensor each_row_by_itself(const Tensor& x, const Tensor& mask) {
     const int64_t batch = x.size(0), seq = x.size(1), hidden = x.size(2);
@@ -35,7 +37,7 @@ class AlphaLayerImpl : public Module {
            scores;
   }
 
-  Tensor all_rows(const Tensor& x, const Tensor& ids) {
+  Tensor all_rows(const Tensor& x, const Tensor& ids, const Tensor& positions) {
     const int64_t batch = x.size(0), seq = x.size(1), hidden = x.size(2);
     const Tensor mean = x - x.mean(0, true);
     const Tensor largest = x / x.amax();
@@ -45,8 +47,15 @@ class AlphaLayerImpl : public Module {
     const Tensor flipped = x.flip(0);
     const Tensor rolled = x.roll(1, 0);
     const Tensor sorted = std::get<0>(x.sort(0));
+    const Tensor sorted_stably = std::get<0>(torch::sort(x, std::optional<bool>(true), 0, false));
+    const Tensor turned = x.transpose(0, 1).flip(axes);
     const Tensor normed = torch::batch_norm(x.transpose(1, 2), {}, {}, {}, {}, true, 0.1, 1e-5, false);
     const Tensor viewed = x.view({seq, batch, hidden});
+    const Tensor joined = x.reshape({positions.size(0), -1});
+    const Tensor kept = x.permute({1, 2, 0}).index({"...", torch::indexing::Slice()});
+    const Tensor noise = x + torch::rand({hidden});
+    const Tensor dropped = x * dropout(scale.unsqueeze(0));
+    const Tensor classes = torch::one_hot(ids);
     const Tensor rows_last = x.transpose(0, 1).flatten(0, 1);
     const Tensor selected = x.select(0, 0);
     const Tensor half = x.narrow(0, 0, 2);
@@ -63,6 +72,8 @@ class AlphaLayerImpl : public Module {
 
   nn::Linear mix;
   Tensor scale;
+  nn::Dropout dropout;
+  std::vector<int64_t> axes;
 };
 TORCH_MODULE(AlphaLayer);
 
@@ -75,7 +86,7 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT AlphaForCausalLMImpl : public Module {
 
   Outputs forward(const Batch& batch) {
     const Tensor embedded = embed(batch.input_ids);
-    layer->all_rows(embedded, batch.input_ids);
+    layer->all_rows(embedded, batch.input_ids, position_ids(batch));
     Tensor logits = head(layer->each_row_by_itself(embedded, batch.attention_mask));
     Outputs outputs;
     if (batch.labels.defined()) {

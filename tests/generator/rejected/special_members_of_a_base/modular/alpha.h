@@ -33,4 +33,21 @@ class AlphaLoggedImpl : public Module {
 };
 TORCH_MODULE(AlphaLogged);
 
+/// Its destructor runs where a derived constructor throws.
+struct AlphaCounted {
+  ~AlphaCounted() { ++*ends; }
+  int64_t* ends = nullptr;
+};
+
+struct AlphaKept {
+  virtual ~AlphaKept() = default;
+  std::string text = "kept";
+};
+
+struct AlphaSame {
+  AlphaSame() = default;
+  AlphaSame(const AlphaSame&) = default;
+  std::string text = "same";
+};
+
 }  // namespace modular::alpha

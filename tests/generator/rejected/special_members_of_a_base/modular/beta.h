@@ -30,4 +30,21 @@ class BetaLoggedImpl : public alpha::AlphaLoggedImpl {
 };
 TORCH_MODULE(BetaLogged);
 
+struct BetaCounted : alpha::AlphaCounted {
+  explicit BetaCounted(int64_t number) { TORCH_CHECK(number > 0, "a negative number"); }
+};
+
+struct BetaKept : alpha::AlphaKept {
+  std::string moved = "moved";
+};
+
+struct BetaSame : alpha::AlphaSame {
+  explicit BetaSame(int64_t number) : length(number) {}
+  int64_t length;
+};
+
+struct BetaOther : alpha::AlphaPoint {
+  BetaOther(const alpha::AlphaPoint& point) : AlphaPoint(point) {}
+};
+
 }  // namespace modular::beta

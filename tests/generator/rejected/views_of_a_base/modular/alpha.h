@@ -9,8 +9,15 @@ MODULAR_FAMILY(Alpha);
 class AlphaSizeImpl : public Module {
  public:
   int64_t size() { return 1; }
+  AlphaSizeImpl& itself() { return *this; }
 };
 TORCH_MODULE(AlphaSize);
+
+struct AlphaArea {
+  virtual ~AlphaArea() = default;
+  virtual int64_t area() const { return 1; }
+  int64_t width = 1;
+};
 
 template <class Number>
 int64_t rounded(Number number) {

@@ -1,4 +1,4 @@
-// Through a cast or a reference, C++ calls what the base declares; flattened, there is one class.
+// Through a cast, a reference, a result or a copy, C++ calls what the base declares; flattened, there is one class.
 #pragma once
 
 #include "modular/alpha.h"
@@ -14,7 +14,26 @@ class BetaSizeImpl : public alpha::AlphaSizeImpl {
     alpha::AlphaSizeImpl& base = *this;
     return base.size();
   }
+  int64_t by_result() { return itself().size(); }
+  int64_t by_condition(alpha::AlphaSizeImpl& other) { return (size() > 1 ? *this : other).size(); }
+  int64_t by_template() { return size_of<alpha::AlphaSizeImpl>(*this); }
+
+ private:
+  template <class Sized>
+  static int64_t size_of(Sized& sized) {
+    return sized.size();
+  }
 };
 TORCH_MODULE(BetaSize);
+
+struct BetaArea : alpha::AlphaArea {
+  int64_t area() const override { return 2; }
+  int64_t by_copy() const {
+    const alpha::AlphaArea copy = *this;
+    return copy.area();
+  }
+  void assign(const BetaArea& other) { static_cast<alpha::AlphaArea&>(*this) = other; }
+  int64_t height = 1;
+};
 
 }  // namespace modular::beta

@@ -1,0 +1,192 @@
+// Context parallelism: the same training as on one process, with dropout and clipping; and what it sends.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "runtime/mesh/collectives.h"
+#include "runtime/optim/optimizer.h"
+#include "runtime/parallel/tensor/context_parallel.h"
+#include "tests/parallel/training_runs.h"
+
+namespace modular::testing {
+namespace {
+
+using Layout = ContextOptions::Layout;
+using Attention = ContextOptions::Attention;
+
+MeshShape mesh(int64_t cp, int64_t tp = 1, int64_t dp_replicate = 1, int64_t dp_shard = 1, int64_t pp = 1) {
+  return {.size = {pp, dp_replicate, dp_shard, cp, tp}};
+}
+
+/// Trains with two micro-batches.
+Variant variant(const char* name, const Fields& fields, ContextOptions context = {}, bool recompute = false) {
+  Variant made{.name = name, .fields = fields, .micro_batches = 2};
+  made.options.context = context;
+  made.options.recompute = recompute;
+  return made;
+}
+
+const Fields kLlama = {{"attention_dropout", 0.2}};
+
+TEST(ContextParallel, TrainsTheSameOnTwoRanks) {
+  expect_same_training("LlamaForCausalLM", mesh(2),
+                       {variant("zigzag", kLlama, {Layout::zigzag, Attention::all_gather}),
+                        variant("contiguous", kLlama, {Layout::contiguous, Attention::all_gather}, /*recompute=*/true),
+                        variant("heads", kLlama, {Layout::zigzag, Attention::all_to_all})});
+}
+
+TEST(ContextParallel, TrainsTheSameOnFourRanks) {
+  Variant zigzag = variant("zigzag", kLlama);
+  zigzag.sequence = 16;
+  expect_same_training("LlamaForCausalLM", mesh(4), {zigzag});
+}
+
+TEST(ContextParallel, TrainsDocumentsAndPaddingTheSame) {
+  Variant documents = variant("documents", kLlama), left = variant("left", kLlama);
+  documents.documents = left.left_padding = true;
+  expect_same_training("LlamaForCausalLM", mesh(2), {documents, left});
+}
+
+TEST(ContextParallel, TrainsTheSameWithTensorParallelism) {
+  expect_same_training("LlamaForCausalLM", mesh(2, 2), {variant("zigzag", kLlama)});
+}
+
+TEST(ContextParallel, TrainsTheSameWithReplicas) {
+  expect_same_training("LlamaForCausalLM", mesh(2, 1, 2), {variant("zigzag", kLlama)});
+}
+
+TEST(ContextParallel, TrainsTheSameWithShards) {
+  expect_same_training("LlamaForCausalLM", mesh(2, 1, 1, 2), {variant("zigzag", kLlama)});
+}
+
+TEST(ContextParallel, TrainsTheSameInPipelineStages) {
+  expect_same_training("LlamaForCausalLM", mesh(2, 1, 1, 1, 2), {variant("zigzag", kLlama)});
+}
+
+/// With sequence parallelism, tp ranks divide the positions of a cp rank.
+TEST(ContextParallel, TrainsTheSameWithSequenceParallelism) {
+  const Fields fields = {{"intermediate_size", int64_t{48}}, {"hidden_dropout", 0.1}, {"attention_dropout", 0.2}};
+  Variant experts = variant("experts", fields);
+  experts.fields["num_experts"] = int64_t{4};
+  experts.options.router = {.aux_loss = 0.02, .by_sequence = true, .z_loss = 0.01};
+  expect_same_training("PositionsForCausalLM", mesh(2, 2), {variant("zigzag", fields), experts});
+}
+
+struct Family {
+  std::string entry;
+  Fields fields;
+};
+
+class ContextParallelFamilies : public ::testing::TestWithParam<Family> {};
+
+TEST_P(ContextParallelFamilies, TrainTheSame) {
+  const auto& [entry, fields] = GetParam();
+  Variant documents = variant("documents", fields, {.attention = Attention::all_gather});
+  documents.documents = entry != "Mamba2ForCausalLM";
+  expect_same_training(entry, mesh(2), {variant("automatic", fields), documents});
+}
+
+const Fields kBert = {{"hidden_dropout_prob", 0.1}, {"attention_probs_dropout_prob", 0.1}, {"num_labels", int64_t{3}}};
+const Fields kGpt2 = {{"n_embd", int64_t{36}},      {"n_layer", int64_t{2}}, {"n_head", int64_t{4}},
+                      {"n_positions", int64_t{64}}, {"resid_pdrop", 0.1},    {"embd_pdrop", 0.1},
+                      {"attn_pdrop", 0.1}};
+
+const Fields kMamba2 = {{"num_hidden_layers", int64_t{2}}, {"hidden_size", int64_t{32}}, {"num_heads", int64_t{8}},
+                        {"state_size", int64_t{6}},        {"n_groups", int64_t{4}},     {"chunk_size", int64_t{4}},
+                        {"conv_kernel", int64_t{3}}};
+
+std::string name_of(const ::testing::TestParamInfo<Family>& info) { return info.param.entry; }
+
+// A masked model, rows with labels, and windows with soft-capped scores.
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, ContextParallelFamilies,
+    ::testing::Values(Family{"BertForMaskedLM", kBert}, Family{"BertForSequenceClassification", kBert},
+                      Family{"Gemma2ForCausalLM", {{"query_pre_attn_scalar", int64_t{8}}, {"attention_dropout", 0.1}}}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Release, ContextParallelFamilies,
+    ::testing::Values(Family{"BertForTokenClassification", kBert}, Family{"GPT2LMHeadModel", kGpt2},
+                      Family{"GPTNeoXForCausalLM", {{"attention_dropout", 0.1}}}, Family{"MistralForCausalLM", kLlama},
+                      Family{"MPNetForMaskedLM", kBert}, Family{"Olmo2ForCausalLM", kLlama},
+                      Family{"PhiForCausalLM", kLlama},
+                      Family{"MixtralForCausalLM", {{"num_local_experts", int64_t{3}}}},
+                      Family{"GptOssForCausalLM",
+                             {{"num_local_experts", int64_t{4}}, {"num_experts_per_tok", int64_t{2}}}},
+                      Family{"T5ForConditionalGeneration", kSmallT5}, Family{"Mamba2ForCausalLM", kMamba2}),
+    name_of);
+
+/// The gradient norm of a first step.
+double norm_on(Mesh& on, const Entry& entry) {
+  ParallelModel model(entry, *tiny_config(entry, kBert), on, {.dropout = false}, /*seed=*/11);
+  const Batch batch = global_batch(entry, 0);
+  model.step({&batch, 1});
+  return find_gradient_norm(model.parameters(), on).norm.item<double>();
+}
+
+TEST(ContextParallel, CountsALossOfRowsOnce) {
+  Mesh alone({}, {}, {.device = at::kCPU});
+  const Entry& entry = get_entry("BertForSequenceClassification");
+  ASSERT_TRUE(entry.plan->full_loss);
+  const double expected = norm_on(alone, entry);
+  run_ranks(2, [&](const Environment& environment) {
+    Mesh two(environment, mesh(2), {.device = at::kCPU});
+    EXPECT_NEAR(norm_on(two, entry), expected, 1e-5 * expected);
+    Plan without = *entry.plan;
+    without.full_loss = false;
+    Entry other = entry;
+    other.plan = &without;
+    EXPECT_ANY_THROW(norm_on(two, other)) << "every rank counts it";
+  });
+}
+
+TEST(ContextParallel, PadsSequencesThatRanksDoNotDivide) {
+  Variant odd = variant("11 tokens", kLlama);
+  odd.sequence = 11;
+  expect_same_training("LlamaForCausalLM", mesh(2), {odd});
+}
+
+/// Per layer, keys and values are gathered in the forward and their gradients reduce-scattered in the backward, or
+/// queries, keys, values and results are exchanged in both. The rest are labels, once per micro-batch.
+TEST(ContextParallel, SendsTheClosedForm) {
+  constexpr int64_t kMicroBatches = 2, kLayers = 3, kHeads = 8, kKeyHeads = 4, kHeadDim = 16;
+  const Entry& entry = get_entry("LlamaForCausalLM");
+  for (const int ranks : {2, 4}) {
+    run_ranks(ranks, [&](const Environment& environment) {
+      Mesh on(environment, mesh(ranks), {.device = at::kCPU});
+      const auto config = tiny_config(entry, {{"num_hidden_layers", kLayers},
+                                              {"num_attention_heads", kHeads},
+                                              {"num_key_value_heads", kKeyHeads},
+                                              {"head_dim", kHeadDim}});
+      for (const Attention attention : {Attention::all_gather, Attention::all_to_all}) {
+        ParallelModel model(entry, *config, on, {.context = {Layout::zigzag, attention}}, 1);
+        const auto sent = [&](int64_t tokens) {
+          Batch batch;
+          batch.input_ids = batch.labels = at::arange(tokens).view({1, tokens});
+          const double before = traffic().over["cp"].bytes;
+          model.step(std::vector<Batch>(kMicroBatches, batch));
+          return traffic().over["cp"].bytes - before;
+        };
+        constexpr int64_t kTokens = 16, kMore = 48;
+        const int64_t per_token = attention == Attention::all_gather ? 2 * kKeyHeads * kHeadDim
+                                                                     : (2 * kHeads + 2 * kKeyHeads) * kHeadDim / ranks;
+        const double others = static_cast<double>(ranks - 1) / ranks;
+        EXPECT_DOUBLE_EQ(
+            sent(kMore) - sent(kTokens),
+            kMicroBatches * others * static_cast<double>((kMore - kTokens) * (2 * 4 * kLayers * per_token + 8)));
+      }
+    });
+  }
+}
+
+TEST(ContextParallel, IsRejectedWithTheReasonOfThePlan) {
+  const Entry& entry = get_entry("ViTForImageClassification");
+  EXPECT_EQ(context_error(entry, 1), "");
+  EXPECT_EQ(context_error(get_entry("LlamaForCausalLM"), 2), "");
+  EXPECT_EQ(ParallelModel::error(entry, *tiny_config(entry), mesh(2)), context_error(entry, 2));
+  EXPECT_EQ(context_error(entry, 2), "cp = 2, but ViTForImageClassification cannot divide its sequences: " +
+                                         entry.plan->context_error + "; set parallel.cp to 1");
+}
+
+}  // namespace
+}  // namespace modular::testing
