@@ -4,7 +4,7 @@
 
 #include "runtime/model/model.h"
 
-#define BETA_CHECK(condition, ...) TORCH_CHECK(condition, "beta: ", __VA_ARGS__)
+#define BETA_CHECK(condition, ...) TORCH_CHECK(condition, "Beta: ", __VA_ARGS__)
 #define BETA_TWICE(x) ((x) + (x))
 #define BETA_NAME "alpha"
 

@@ -4,7 +4,7 @@
 #include "modular/modular.h"
 
 namespace modular::alpha {
-MODULAR_FAMILY(Alpha);
+MODULAR_FAMILY(Alpha, .title = "alpha");
 
 #define ALPHA_CHECK(condition, ...) TORCH_CHECK(condition, "alpha: ", __VA_ARGS__)
 #define ALPHA_TWICE(x) ((x) + (x))
