@@ -412,6 +412,7 @@ const OperationTable& function_operations() {
       {"key_mask", key_mask},
       {"key_distances", of_labels([](const Tensor& ids) { return modular::key_distances(ids); })},
       {"position_ids", position_ids},
+      {"counted_position_ids", of_labels([](const Tensor& ids) { return modular::counted_position_ids(ids, 1); })},
       {"next_tokens", of_labels([](const Tensor& labels) { return modular::next_tokens(labels); })},
       {"previous_tokens", of_labels([](const Tensor& labels) { return modular::previous_tokens(labels, 1, 0); })},
       {"count_targets", of_labels([](const Tensor& labels) { return modular::count_targets(labels); })},

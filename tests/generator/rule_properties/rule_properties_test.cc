@@ -48,6 +48,7 @@ const std::map<std::string_view, std::string_view> kOnlyFullValues = {
     {"key_mask", "as visible_keys"},
     {"key_distances", "records the number of dimensions"},
     {"position_ids", "records the number of dimensions"},
+    {"counted_position_ids", "records the number of dimensions"},
     {"interpolated_positions", "records that there are three dimensions"},
     {"next_tokens", "records the number of dimensions"},
     {"previous_tokens", "records the number of dimensions"},
