@@ -96,6 +96,7 @@ AxisTraffic over(const RankPlan& rank, const std::string& axis) {
 Keeping to_keeping(const RunConfig& config, Recomputation recompute, int64_t tp) {
   RunConfig tried = to_single_rank(config);
   tried.parallel.recompute = recompute;
+  tried.parallel.sequence = false;  // with it, as many bytes are sent in other collectives
   const RankPlan one = make_run_plan(tried, 1).ranks.front();
   tried.parallel.tp = tp;
   const RankPlan several = tp > 1 ? make_run_plan(tried, tp).ranks.front() : one;

@@ -266,6 +266,7 @@ TEST(Context, DropsRowsThatTheRuntimeKnows) {
 
 TEST(Context, CountsALossOfRowsOnce) {
   Value of_rows = batch(), of_tokens = batch();
+  of_rows.members["input_ids"] = of_tokens.members["input_ids"] = split(1, 2);
   of_rows.members["labels"] = alike(1), of_tokens.members["labels"] = split(1, 2);
   const auto loss_type = [](const Value& logits, const Value& labels) {
     return Applied(Axis::context, "modular::classification_outputs", {logits, labels, flag()})
