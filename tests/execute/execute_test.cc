@@ -82,7 +82,9 @@ class Executed : public testing::Test {
     std::string text = read_file(source / "generated" / (family + ".h"));
     const size_t at = text.find(from);
     if (at == std::string::npos) throw std::runtime_error("the file does not have " + from);
-    line_ = std::to_string(1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+    // The line on which the statement begins.
+    const size_t begin = text.find_first_not_of(" \n", text.find_last_of(";{}", at) + 1);
+    line_ = std::to_string(1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(begin), '\n'));
     write_file(folder_.path() / "generated" / (family + ".h"), text.replace(at, from.size(), to));
     testing::internal::CaptureStdout();
     const bool same = execute({{folder_.path(), source}, {family}, MODULAR_EXECUTE_FLAGS, /*trusts_records=*/true});
@@ -127,7 +129,7 @@ TEST_F(Executed, NetworkThatReadsOtherRowsIsReportedAtItsLine) {
 
 TEST_F(Executed, NetworkThatReadsOtherPositionsIsReportedInGeneration) {
   const std::string found =
-      execute_with("gpt2", "c_fc(tp::enter(hidden_states))", "c_fc(tp::enter(hidden_states.cumsum(1)))");
+      execute_with("gpt2", "c_fc(tp::enter(hidden_states))", "c_fc(tp::enter(hidden_states).cumsum(1))");
   EXPECT_NE(found.find("generation: the logits of tokens 6 to 6 after a cached forward"), std::string::npos) << found;
   EXPECT_NE(found.find("computed at generated/gpt2.h:" + line_), std::string::npos) << found;
 }
