@@ -74,8 +74,8 @@ struct Plan {
   // The entry looks along the sequence other than through functions that know the cache of generation (cache.h), which
   // therefore runs each forward over all tokens.
   bool uncached = false;
-  // Context parallelism: why cp ranks cannot divide the positions of the entry's sequences, with file and line; empty
-  // if they can. And whether all cp ranks then compute the same loss, which counts once.
+  // Context parallelism: why cp ranks cannot divide the positions of the entry's sequences; empty if they can. And
+  // whether all cp ranks then compute the same loss, which counts once.
   std::string context_error = {};
   bool full_loss = false;
 
