@@ -20,7 +20,7 @@
 #include <vector>
 
 // Each file that includes these headers instantiates the virtual functions of their templates, which takes a second,
-// but for those that a precompiled header itself names: its calls here are never made.
+// but for those that a precompiled header itself names. These functions are never called.
 namespace modular::precompiled {
 
 template <class... Attributes>
@@ -31,6 +31,7 @@ void instantiate_clones(const Attributes&... attributes) {
 template <class... Types>
 void instantiate_comparisons(const Types&... types) {
   (void(types.Types::equals(types)), ...);
+  (void(types.Types::containedTypes()), ...);
 }
 
 template <class... Layers>
@@ -60,5 +61,28 @@ inline void instantiate(torch::nn::Conv1dImpl& conv1, torch::nn::Conv2dImpl& con
   instantiate_layers(conv1, conv2, conv3, transpose1, transpose2, transpose3, embedding, bag, linear, unflatten,
                      bilinear);
 }
+
+/// What transposed convolutions override.
+inline void instantiate(torch::nn::ConvNdImpl<1, torch::nn::ConvTranspose1dImpl>& transpose1,
+                        torch::nn::ConvNdImpl<2, torch::nn::ConvTranspose2dImpl>& transpose2,
+                        torch::nn::ConvNdImpl<3, torch::nn::ConvTranspose3dImpl>& transpose3) {
+  instantiate_layers(transpose1, transpose2, transpose3);
+}
+
+/// For private members, which only an explicit instantiation may name.
+template <auto member>
+void instantiate_member() {}
+
+template void instantiate_member<&torch::nn::Cloneable<torch::nn::Conv1dImpl>::clone_>();
+template void instantiate_member<&torch::nn::Cloneable<torch::nn::Conv2dImpl>::clone_>();
+template void instantiate_member<&torch::nn::Cloneable<torch::nn::Conv3dImpl>::clone_>();
+template void instantiate_member<&torch::nn::Cloneable<torch::nn::ConvTranspose1dImpl>::clone_>();
+template void instantiate_member<&torch::nn::Cloneable<torch::nn::ConvTranspose2dImpl>::clone_>();
+template void instantiate_member<&torch::nn::Cloneable<torch::nn::ConvTranspose3dImpl>::clone_>();
+template void instantiate_member<&torch::nn::Cloneable<torch::nn::EmbeddingImpl>::clone_>();
+template void instantiate_member<&torch::nn::Cloneable<torch::nn::EmbeddingBagImpl>::clone_>();
+template void instantiate_member<&torch::nn::Cloneable<torch::nn::LinearImpl>::clone_>();
+template void instantiate_member<&torch::nn::Cloneable<torch::nn::UnflattenImpl>::clone_>();
+template void instantiate_member<&torch::nn::Cloneable<torch::nn::BilinearImpl>::clone_>();
 
 }  // namespace modular::precompiled
