@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/files/open_file.h"
 #include "tests/modrun/modrun_process.h"
 
 namespace modular {
@@ -24,11 +25,7 @@ class BegunWeights : public testing::Test {
   std::filesystem::path written(const std::string& name) const { return written_ / name; }
   std::filesystem::path out(const std::string& name) const { return out_.path() / name; }
 
-  static std::string get_text(const std::filesystem::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    EXPECT_TRUE(in) << path;
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  static std::string get_text(const std::filesystem::path& path) { return read_file(path); }
 
   static Words set_options(const Words& values) {
     Words words;

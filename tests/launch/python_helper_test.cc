@@ -1,5 +1,6 @@
 // Python helpers import nothing from the working directory, which may be untrusted, and run in the first of the usual
 // Pythons that has their package.
+#include "runtime/files/open_file.h"
 #include "runtime/launch/helper.h"
 
 #include <gmock/gmock.h>
@@ -57,10 +58,7 @@ class PythonHelpers : public testing::Test {
     return (folder_.path() / name).string();
   }
   std::string started() const { return (folder_.path() / "started").string(); }
-  std::string read_started() const {
-    std::ifstream in(started());
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  std::string read_started() const { return is_there(started()) ? read_file(started()) : std::string(); }
   static nlohmann::json answer_of_any(const char* program = kProgram) {
     return PythonHelper(kAnyPython, "helpful", program).ask(nlohmann::json::object());
   }

@@ -16,7 +16,7 @@ class Bench : public ModrunTest {
     std::vector<std::string> arguments = {"bench",        config_.string(),
                                           "--ranks",      "2",
                                           "--steps",      "3",
-                                          "--rounds",     "2",
+                                          "--rounds",     "1",
                                           "--strategies", strategies,
                                           "--set",        "train.dir=" + run_folder("none").string()};
     arguments.insert(arguments.end(), options.begin(), options.end());
@@ -32,10 +32,10 @@ nlohmann::json to_json_value(const Finished& finished) {
 }
 
 TEST_F(Bench, ReportsTrafficAndTheSameLossForEachStrategy) {
-  const auto finished = bench("none,dp,ddp,zero1,zero2,fsdp,tp,pp", {"--format", "json"});
+  const auto finished = bench("none,dp,ddp,zero1,zero2,fsdp,tp,cp,pp", {"--format", "json"});
   ASSERT_EQ(finished.status, 0) << finished.output;
   const auto rows = to_json_value(finished);
-  ASSERT_EQ(rows.size(), 8U);
+  ASSERT_EQ(rows.size(), 9U);
   // Table and head; two layers of attention 4 x 32 x 32, MLP 3 x 32 x 48 and two norms; the final norm.
   const double parameters = 2 * 256 * 32 + 2 * (4 * 32 * 32 + 3 * 32 * 48 + 2 * 32) + 32;
   for (const auto& row : rows) {
@@ -91,8 +91,9 @@ TEST_F(Bench, ContinuesAfterANonFiniteLoss) {
 TEST_F(Bench, RejectsAnUnknownStrategy) {
   const auto finished = bench("none,fsdp2");
   EXPECT_EQ(finished.status, 2);
-  EXPECT_THAT(finished.output,
-              HasSubstr("--strategies has unknown \"fsdp2\": choose from none, dp, ddp, zero1, zero2, fsdp, tp, pp"));
+  EXPECT_THAT(
+      finished.output,
+      HasSubstr("--strategies has unknown \"fsdp2\": choose from none, dp, ddp, zero1, zero2, fsdp, tp, cp, pp"));
 }
 
 }  // namespace

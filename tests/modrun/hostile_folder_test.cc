@@ -14,6 +14,7 @@
 
 #include <map>
 
+#include "runtime/files/open_file.h"
 #include "tests/modrun/modrun_process.h"
 #include "tests/support/programs.h"
 
@@ -61,8 +62,7 @@ Measured measured(const Words& arguments, const fs::path& output) {
   int status = 0;
   rusage usage{};
   wait4(child, &status, 0, &usage);
-  std::ifstream in(output);
-  Measured run{.most_bytes = usage.ru_maxrss * 1024, .output = {std::istreambuf_iterator<char>(in), {}}};
+  Measured run{.most_bytes = usage.ru_maxrss * 1024, .output = read_file(output)};
   if (in_time) run.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return run;
 }

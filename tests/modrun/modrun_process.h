@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/files/open_file.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {
@@ -81,11 +82,7 @@ class ModrunTest : public testing::Test {
     return modrun(training(name, options, launcher));
   }
 
-  static std::string get_bytes(const std::filesystem::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    EXPECT_TRUE(in) << path;
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  static std::string get_bytes(const std::filesystem::path& path) { return read_file(path); }
 
   /// Expects the tensors of the given checkpoint of two runs to be bit-identical.
   void expect_same_checkpoint(const std::string& one, const std::string& other, const std::string& checkpoint) const {

@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 
+#include "runtime/files/open_file.h"
 #include "tests/modrun/modrun_process.h"
 #include "tests/support/programs.h"
 
@@ -73,8 +74,8 @@ class Save : public ModrunTest, public ::testing::WithParamInterface<OnMesh> {
   }
 
   int64_t lines(const std::string& name) const {
-    std::ifstream in(run_folder(name) / "metrics.jsonl");
-    return std::count(std::istreambuf_iterator<char>(in), {}, '\n');
+    const std::filesystem::path file = run_folder(name) / "metrics.jsonl";
+    return is_there(file) ? std::ranges::count(read_file(file), '\n') : 0;
   }
 
   /// Expects the last checkpoint and the loss of every step to equal those of another run.

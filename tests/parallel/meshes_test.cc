@@ -119,9 +119,9 @@ std::vector<Case> cases(Extent extent) {
       for (const MeshShape& shape : find_shapes(ranks)) {
         const bool is_small = family.architecture == "LlamaForCausalLM" && ranks <= 4;
         const bool by_default = number % 2 == 0;
-        // KV heads that tp does not divide.
-        const bool runs = ParallelModel::error(get_entry(family.architecture), *config, shape).empty();
-        if (runs && (extent == Extent::every || (is_small && by_default == (extent == Extent::some))))
+        const bool is_of_extent = extent == Extent::every || (is_small && by_default == (extent == Extent::some));
+        // An error: KV heads that tp does not divide.
+        if (is_of_extent && ParallelModel::error(get_entry(family.architecture), *config, shape).empty())
           all.push_back({family, shape, number});
         ++number;
       }

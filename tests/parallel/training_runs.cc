@@ -110,12 +110,12 @@ Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary, int64_t 
   at::Generator generator = at::detail::createCPUGenerator(1000 + step);
   Batch batch;
   batch.samples = at::arange(kRows, at::kLong) + static_cast<int64_t>(step) * kRows;
-  const Task::Reads reads = find_task(entry.task)->reads;
-  if (reads != Task::Reads::tokens) {
+  const Task& task = *find_task(entry.task);
+  if (task.reads != Task::Reads::tokens) {
     batch.pixel_values = at::randn({kRows, 3, 12, 12}, generator);
     batch.labels = at::randint(0, 5, {kRows}, generator, at::kLong);
     batch.labels[kRows - 1] = kIgnoredTarget;
-    if (reads == Task::Reads::images) return batch;
+    if (task.reads == Task::Reads::images) return batch;
     batch.input_ids = at::randint(0, kVocab, {kRows, sequence}, generator, at::kLong);
     return batch;
   }
@@ -128,9 +128,11 @@ Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary, int64_t 
   batch.attention_mask.select(0, kRows - 1).slice(0, sequence - 3).zero_();
   batch.labels = batch.input_ids.where(is_target.logical_and(batch.attention_mask.to(at::kBool)),
                                        at::full({}, kIgnoredTarget, at::kLong));
-  if (find_task(entry.task)->labels == Task::Labels::each_row) {
+  if (task.labels == Task::Labels::each_row) {
     batch.labels = at::randint(0, 3, {kRows}, generator, at::kLong);
     batch.labels[kRows - 1] = kIgnoredTarget;
+  } else if (task.label_count == "num_labels") {
+    batch.labels = batch.labels.remainder(2).where(batch.labels.ne(kIgnoredTarget), batch.labels);
   }
   return batch;
 }

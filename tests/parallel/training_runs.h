@@ -39,7 +39,7 @@ struct Variant {
   bool compares_rows = false;  // the loss compares the rows of a micro-batch across all data-parallel ranks
 };
 
-inline constexpr size_t kSteps = 10;
+inline constexpr size_t kSteps = 4;
 
 /// Trains for kSteps on a fixed sequence of global batches, of which each data-parallel rank takes its rows, with the
 /// project's optimizer, gradient norm and clipping. Sequences differ in their number of targets and in padding.

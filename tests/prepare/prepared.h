@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "runtime/files/open_file.h"
 #include "tests/modrun/modrun_process.h"
 #include "tests/support/programs.h"
 
@@ -44,10 +45,7 @@ class PrepareCommand : public ::testing::Test {
   static std::map<std::string, std::string> get_files(const std::filesystem::path& folder) {
     std::map<std::string, std::string> files;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
-      if (entry.is_regular_file()) {
-        std::ifstream in(entry.path(), std::ios::binary);
-        files[std::filesystem::relative(entry.path(), folder)] = {std::istreambuf_iterator<char>(in), {}};
-      }
+      if (entry.is_regular_file()) files[std::filesystem::relative(entry.path(), folder)] = read_file(entry.path());
     return files;
   }
 

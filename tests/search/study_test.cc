@@ -1,5 +1,6 @@
 // The best trial, the Pareto front, and the files of a study.
 #include "runtime/search/study.h"
+#include "runtime/files/open_file.h"
 
 #include <gmock/gmock.h>
 
@@ -56,8 +57,7 @@ TEST(Study, ResumesOneOfAnEarlierVersion) {
     Study(config, base, /*resumes=*/false).add(trial(0, {2.5}));
   }
   const auto file = folder.path() / "study/trials.jsonl";
-  std::ifstream in(file);
-  std::string text(std::istreambuf_iterator<char>(in), {});
+  std::string text = read_file(file);
   const auto replace = [&](const std::string& now, const std::string& before) {
     for (size_t at; (at = text.find(now)) != std::string::npos;) text.replace(at, now.size(), before);
   };
@@ -89,7 +89,8 @@ TEST(Study, RejectsLinksInItsFolder) {
   std::filesystem::create_directories(folder.path() / "study");
   std::filesystem::create_symlink(folder.path() / "outside", folder.path() / "study/trials");
   const SearchConfig config = config_in(folder.path(), {{"accuracy", /*minimize=*/false}});
-  EXPECT_THAT(get_message<std::runtime_error>([&] { Study(config, kBase, false); }), HasSubstr("study/trials belongs to another study"));
+  EXPECT_THAT(get_message<std::runtime_error>([&] { Study(config, kBase, false); }),
+              HasSubstr("study/trials belongs to another study"));
   std::filesystem::remove(folder.path() / "study/trials");
   Study study(config, kBase, false);
   std::filesystem::create_symlink(folder.path() / "outside/0000", folder.path() / "study/trials/0000");

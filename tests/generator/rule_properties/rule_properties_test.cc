@@ -84,9 +84,9 @@ struct Tally {
 
 class Rules : public testing::TestWithParam<Kind> {};
 
-int samples_per_rule() {
-  const char* samples = std::getenv("MODULAR_RULE_DRAWS");
-  return samples ? std::atoi(samples) : 80;
+int number_of(const char* variable, int otherwise) {
+  const char* value = std::getenv(variable);
+  return value ? std::atoi(value) : otherwise;
 }
 
 TEST_P(Rules, HoldOnRanks) {
@@ -99,8 +99,8 @@ TEST_P(Rules, HoldOnRanks) {
     Tally tally;
     int wrong = 0;
     // Take more samples if few of a rule's first samples are accepted.
-    const int least = samples_per_rule(), most = 10 * least;
-    for (int i = 0; i < least || (i < most && tally.others < least / 10); ++i) {
+    const int first = number_of("MODULAR_RULE_FIRST", 0), least = number_of("MODULAR_RULE_DRAWS", 80);
+    for (int i = first; i < first + least || (i < first + 10 * least && tally.others < least / 10); ++i) {
       Sampler sampler(std::hash<std::string_view>()(name) + static_cast<uint64_t>(i));
       const Application application = operation->second(sampler);
       const Judgement judgement = judge(std::string(name), application);
