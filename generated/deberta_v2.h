@@ -420,7 +420,7 @@ class DebertaV2ModelImpl : public Module {
     const int64_t seq = batch.input_ids.size(1);
     const Tensor visible = visible_keys(bidirectional_mask(batch), seq, batch.input_ids.device());
     if (!batch.attention_mask.defined()) return visible;
-    return visible.logical_and(batch.attention_mask.to(at::kBool).view({-1, 1, seq, 1}));
+    return visible.logical_and(batch.attention_mask.to(at::kBool).unsqueeze(1).unsqueeze(-1));
   }
 
   DebertaV2Embeddings embeddings;
@@ -453,7 +453,7 @@ class DebertaV2ForSentenceEmbeddingImpl : public Module {
     const int64_t seq = batch.input_ids.size(1);
     const Tensor visible = visible_keys(bidirectional_mask(batch), seq, batch.input_ids.device());
     if (!batch.attention_mask.defined()) return visible;
-    return visible.logical_and(batch.attention_mask.to(at::kBool).view({-1, 1, seq, 1}));
+    return visible.logical_and(batch.attention_mask.to(at::kBool).unsqueeze(1).unsqueeze(-1));
   }
 
   DebertaV2Embeddings embeddings;
@@ -680,8 +680,8 @@ inline const Plan deberta_v2_model_plan = {
 
 // The parallel plan of DebertaV2ForSentenceEmbedding.
 inline const Plan deberta_v2_for_sentence_embedding_plan = deberta_v2_model_plan.with(
-    {.context_error = "a view of a value that is split by the positions of the sequence along its last dimension, "
-                      "whose sizes before that dimension are not known to be the value's own"});
+    {.context_error = "a view of a value that is split by the positions of the sequence along dimension 0, whose sizes "
+                      "before that dimension are not known to be the value's own, or that joins several of them"});
 
 inline const bool deberta_v2_for_sentence_embedding_registered =
     register_entry<DebertaV2ForSentenceEmbedding, DebertaV2Config>(
@@ -702,7 +702,7 @@ inline const Plan deberta_v2_for_masked_lm_plan = deberta_v2_model_plan.under("d
         },
     .last = {"cls"},
     .context_error = "a view of a value that is split by the positions of the sequence along dimension 0, whose sizes "
-                     "before that dimension are not known to be the value's own",
+                     "before that dimension are not known to be the value's own, or that joins several of them",
 });
 
 inline const bool deberta_v2_for_masked_lm_registered = register_entry<DebertaV2ForMaskedLM, DebertaV2Config>(
@@ -712,7 +712,7 @@ inline const bool deberta_v2_for_masked_lm_registered = register_entry<DebertaV2
 inline const Plan deberta_v2_for_sequence_classification_plan = deberta_v2_model_plan.under("deberta").with({
     .last = {"classifier", "pooler"},
     .context_error = "a view of a value that is split by the positions of the sequence along dimension 0, whose sizes "
-                     "before that dimension are not known to be the value's own",
+                     "before that dimension are not known to be the value's own, or that joins several of them",
 });
 
 inline const bool deberta_v2_for_sequence_classification_registered =
@@ -724,7 +724,7 @@ inline const bool deberta_v2_for_sequence_classification_registered =
 inline const Plan deberta_v2_for_token_classification_plan = deberta_v2_model_plan.under("deberta").with({
     .last = {"classifier"},
     .context_error = "a view of a value that is split by the positions of the sequence along dimension 0, whose sizes "
-                     "before that dimension are not known to be the value's own",
+                     "before that dimension are not known to be the value's own, or that joins several of them",
 });
 
 inline const bool deberta_v2_for_token_classification_registered =

@@ -234,7 +234,7 @@ struct DebertaV2ModelImpl : bert::BertModelImpl {
     const int64_t seq = batch.input_ids.size(1);
     const Tensor visible = visible_keys(bidirectional_mask(batch), seq, batch.input_ids.device());
     if (!batch.attention_mask.defined()) return visible;
-    return visible.logical_and(batch.attention_mask.to(at::kBool).view({-1, 1, seq, 1}));
+    return visible.logical_and(batch.attention_mask.to(at::kBool).unsqueeze(1).unsqueeze(-1));
   }
 
   Tensor forward(const Batch& batch) {

@@ -15,9 +15,9 @@ namespace modgen {
 namespace {
 
 /// The enclosing namespaces, outermost first, without inline and unnamed ones.
-std::vector<llvm::StringRef> spaces(const clang::CXXRecordDecl& record) {
+std::vector<llvm::StringRef> spaces(const clang::Decl& decl) {
   std::vector<llvm::StringRef> names;
-  for (const clang::DeclContext* at = record.getDeclContext(); at; at = at->getParent())
+  for (const clang::DeclContext* at = decl.getDeclContext(); at; at = at->getParent())
     if (const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(at); space && !space->isInline())
       names.insert(names.begin(), space->getName());
   return names;
@@ -179,8 +179,8 @@ bool has_acting_temporary(const clang::Stmt& code) {
   return visitor.found;
 }
 
-bool is_of_spec(const clang::CXXRecordDecl& record) {
-  const std::vector<llvm::StringRef> names = spaces(record);
+bool is_of_spec(const clang::Decl& decl) {
+  const std::vector<llvm::StringRef> names = spaces(decl);
   return names.size() > 1 && names[0] == "modular" && names[1] != "nn";
 }
 
@@ -231,6 +231,11 @@ bool is_accessor(llvm::StringRef name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
+bool inserts_missing(const clang::CXXMethodDecl& subscript) {
+  return !subscript.isConst() && is_of_standard(*subscript.getParent()) &&
+         subscript.getParent()->getName().contains("map");
+}
+
 bool is_random(llvm::StringRef name) {
   static constexpr llvm::StringRef words[] = {"rand", "bernoulli", "multinomial", "dropout", "normal", "uniform"};
   return std::any_of(std::begin(words), std::end(words), [&](llvm::StringRef word) { return name.contains(word); });
@@ -242,7 +247,7 @@ bool forwards(const clang::FunctionDecl& callee, unsigned index) {
     while (const auto inherited = constructor->getInheritedConstructor())
       written = constructor = inherited.getConstructor();
   const clang::FunctionDecl* pattern = written->getTemplateInstantiationPattern();
-  if (!pattern) return false;
+  if (!pattern || is_of_spec(*written)) return false;  // a spec's own function may modify what it is passed
   const llvm::StringRef name = callee.getDeclName().isIdentifier() ? callee.getName() : "";
   if (name == "move" || name == "swap" || name == "exchange") return false;
   const clang::ParmVarDecl* parameter = pattern->getParamDecl(std::min(index, pattern->getNumParams() - 1));

@@ -6,8 +6,10 @@
 #include <optional>
 
 namespace clang {
+class CXXMethodDecl;
 class CXXOperatorCallExpr;
 class CXXRecordDecl;
+class Decl;
 class FunctionDecl;
 class QualType;
 class Stmt;
@@ -37,8 +39,8 @@ bool has_acting_temporary(const clang::Stmt& code);
 /// guard's does. Variables of nested blocks do not count.
 bool leaves_a_guard(const clang::Stmt& code);
 
-/// Whether a family declares the class.
-bool is_of_spec(const clang::CXXRecordDecl& record);
+/// Whether code of a family has the declaration.
+bool is_of_spec(const clang::Decl& decl);
 
 /// The name of the algorithm of std::ranges that is called; empty for other calls.
 std::optional<llvm::StringRef> range_algorithm(const clang::CXXOperatorCallExpr& call);
@@ -57,6 +59,9 @@ bool throws_by_name(llvm::StringRef name);
 
 /// Whether a method returns a part of its object and modifies nothing by itself.
 bool is_accessor(llvm::StringRef name);
+
+/// Whether a method of a container inserts the element that it does not find: map's operator[].
+bool inserts_missing(const clang::CXXMethodDecl& subscript);
 
 /// Whether a function of that name draws random numbers.
 bool is_random(llvm::StringRef name);

@@ -150,6 +150,7 @@ class Reader : public SyntaxVisitor {
     if (callee->getDeclName().isIdentifier()) name = callee->getName();
     if (name != "get" && name != "as_const" && name != "forward")
       write_arguments(*callee, {call->getArgs(), call->getNumArgs()});
+    if (callee->isInStdNamespace()) write_forwarded(*callee, {call->getArgs(), call->getNumArgs()});
     if (is_random(name)) found.writes.insert(kRandom);
     found.checks |= callee->isNoReturn();
     found.throws |= callee->isNoReturn() || (callee->isInStdNamespace() && throws_by_name(name));
@@ -182,12 +183,10 @@ class Reader : public SyntaxVisitor {
     if (const auto* self = llvm::dyn_cast<clang::CXXThisExpr>(object->IgnoreParenImpCasts()))
       seen_as_object_.insert(self);
     write_arguments(*method, {call.getArgs(), call.getNumArgs()});
-    if (llvm::isa<clang::CXXConversionDecl>(method) || !method->getDeclName().isIdentifier()) {
-      if (!method->isConst() && is_this(object)) writes_anything();
-      return;
-    }
-    const llvm::StringRef name = method->getName();
+    llvm::StringRef name;  // empty for conversions and operators
+    if (method->getDeclName().isIdentifier()) name = method->getName();
     if (is_this(object)) {
+      if (name.empty()) return method->isConst() ? run(*method) : writes_anything();
       if (name.starts_with("register_")) {
         found.writes.insert(kRegistry);
         return;
@@ -202,9 +201,10 @@ class Reader : public SyntaxVisitor {
     found.throws |= method->getParent()->isInStdNamespace() && throws_by_name(name);
     const bool in_place = name.size() > 1 && name.ends_with("_") && !name.ends_with("__");
     const bool is_arrow = object->getType()->isPointerType();
-    if (in_place || (!method->isConst() && !method->isStatic() && !is_accessor(name))) write(object, is_arrow);
+    const bool reads =
+        method->isConst() || method->isStatic() || (is_accessor(name) && !is_of_spec(*method->getParent()));
+    if (run_elsewhere(*method) || in_place || !reads) write(object, is_arrow);
     if (is_arrow) read_through(object);
-    run_elsewhere(*method);
     if (is_random(name)) found.writes.insert(kRandom);
   }
 
@@ -227,6 +227,9 @@ class Reader : public SyntaxVisitor {
       else
         found.writes.insert(kRandom);  // a module's forward
     }
+    const bool is_own = method && !method->isStatic() && is_of_spec(*method->getParent());
+    if (is_own && (run_elsewhere(*method) || !method->isConst())) write(call.getArg(0));
+    if (kind == clang::OO_Subscript && method && inserts_missing(*method)) write(call.getArg(0));
     const bool looks_inside =
         kind == clang::OO_Arrow || kind == clang::OO_Subscript || (kind == clang::OO_Star && call.getNumArgs() == 1);
     if (looks_inside) read_through(call.getArg(0));
@@ -249,22 +252,64 @@ class Reader : public SyntaxVisitor {
     }
   }
 
+  /// Records writes by a function that a function of the standard library is passed, as in std::invoke, to the
+  /// variables that it is passed next to it.
+  void write_forwarded(const clang::FunctionDecl& callee, llvm::ArrayRef<clang::Expr*> arguments) {
+    const auto is_callable = [](const clang::Expr* argument) {
+      const clang::QualType type = argument->getType();
+      const auto* record = type->getAsCXXRecordDecl();
+      return type->isFunctionType() || type->isFunctionPointerType() || type->isMemberPointerType() ||
+             (record && (record->isLambda() || record->getName() == "function"));
+    };
+    if (std::none_of(arguments.begin(), arguments.end(), is_callable)) return;
+    for (unsigned index = 0; index < arguments.size(); ++index)
+      if (arguments[index]->isLValue() && !arguments[index]->getType().isConstQualified() &&
+          !is_callable(arguments[index]) && forwards(callee, index))
+        write(arguments[index]);
+  }
+
   /// Records what a function of a library may do with the iterators, views and functions that it is passed.
   void lend_arguments(llvm::ArrayRef<clang::Expr*> arguments, bool reads, bool of_ranges = false) {
     for (const clang::Expr* argument : arguments) {
       const clang::QualType type = argument->getType();
       const auto* record = type->getAsCXXRecordDecl();
-      if (record && record->isLambda()) run(*record->getLambdaCallOperator());
-      if (!record || record->isLambda() || reads || only_reads(type) || type.isConstQualified()) continue;
+      if (record && record->isLambda()) {
+        run(*record->getLambdaCallOperator());
+        continue;
+      }
+      call_argument(*argument);
+      const bool is_range = of_ranges && argument->isLValue();
+      if ((!record && !is_range) || reads || only_reads(type) || type.isConstQualified()) continue;
       if (of_ranges || get_reach(type) == Reach::anything) write(argument, true);
     }
   }
 
-  /// Runs a constructor or method of another object of a spec, whose fields are not this object's.
-  void run_elsewhere(const clang::CXXMethodDecl& method) {
+  /// Calls an argument that is a function, or an object of a spec with operator().
+  void call_argument(const clang::Expr& argument) {
+    const clang::Expr* named = argument.IgnoreParenImpCasts();
+    if (const auto* address = llvm::dyn_cast<clang::UnaryOperator>(named);
+        address && address->getOpcode() == clang::UO_AddrOf)
+      named = address->getSubExpr()->IgnoreParenImpCasts();
+    const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(named);
+    const auto* function = name ? llvm::dyn_cast<clang::FunctionDecl>(name->getDecl()) : nullptr;
+    if (function && !llvm::isa<clang::CXXMethodDecl>(function)) return run(*function);
+    if (function || argument.getType()->isFunctionPointerType()) return writes_anything();
+    const auto* record = argument.getType()->getAsCXXRecordDecl();
+    if (!record || !record->hasDefinition() || !is_of_spec(*record)) return;
+    const auto call = record->getASTContext().DeclarationNames.getCXXOperatorName(clang::OO_Call);
+    for (const clang::NamedDecl* one : record->lookup(call))
+      if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(one);
+          !method || run_elsewhere(*method) || !method->isConst())
+        write(&argument);
+  }
+
+  /// Runs a constructor or method of another object of a spec, whose fields are not this object's. Returns whether it
+  /// may modify them, as a const method does with mutable ones.
+  bool run_elsewhere(const clang::CXXMethodDecl& method) {
     const clang::FunctionDecl* definition = nullptr;
-    if (!is_of_spec(*method.getParent()) || !method.getBody(definition)) return;
-    if (!running_.insert(definition).second) return;
+    if (!is_of_spec(*method.getParent()) || !method.getBody(definition)) return false;
+    if (method.isDefaulted() && !llvm::isa<clang::CXXConstructorDecl>(method)) return !method.isConst();
+    if (!running_.insert(definition).second) return false;
     static const MethodsMeant kAsNamed = [](const clang::CXXMethodDecl& named) {
       return named.hasBody() ? std::vector<const clang::FunctionDecl*>{&named}
                              : std::vector<const clang::FunctionDecl*>();
@@ -276,6 +321,10 @@ class Reader : public SyntaxVisitor {
       for (const clang::CXXCtorInitializer* init : constructor->inits())
         if (init->getInit()) inner.visit(init->getInit());
     inner.visit(definition->getBody());
+    const bool modifies =
+        inner.found.writes_everything ||
+        std::any_of(inner.found.writes.begin(), inner.found.writes.end(),
+                    [](const std::string& name) { return !name.starts_with("::") && !name.starts_with("<"); });
     for (auto* fields : {&inner.found.reads, &inner.found.writes})
       std::erase_if(*fields, [](const std::string& name) {
         return name == kRegistry || !(name.starts_with("::") || name.starts_with("<"));
@@ -283,6 +332,7 @@ class Reader : public SyntaxVisitor {
     leave(inner.found);
     add(found, inner.found);
     running_.erase(definition);
+    return modifies;
   }
 
   void run_destructor(clang::QualType type) {

@@ -9,9 +9,6 @@
 
 #include "generator/flatten/family.h"
 #include "generator/flatten/library_effects.h"
-#include "generator/flatten/members.h"
-#include "generator/source/slices.h"
-#include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 namespace {
@@ -147,68 +144,7 @@ std::string why_different(const Special& special, const clang::CXXRecordDecl& de
   return "";
 }
 
-/// Whether another class of the family has the members of `owner`, too.
-bool has_other_user(const Family& family, const Entity& entity, const Symbol& owner) {
-  const auto derives = [&](const Symbol* symbol) {
-    while (symbol && symbol != &owner) symbol = symbol->base;
-    return symbol != nullptr;
-  };
-  const std::vector<Symbol*>& declared = family.spec().symbols;
-  const auto& entities = family.entities();
-  return std::any_of(declared.begin(), declared.end(),
-                     [&](const Symbol* one) {
-                       return one->is_class() && one != entity.levels.front().symbol && derives(one);
-                     }) ||
-         std::any_of(entities.begin(), entities.end(),
-                     [&](const auto& one) { return one.get() != &entity && derives(one->levels.front().symbol); });
-}
-
-bool is_constant(const clang::VarDecl& variable) {
-  return variable.isConstexpr() || variable.getType().isConstQualified();
-}
-
-/// The first static variable in `code` that is no constant; null if it has none.
-const clang::VarDecl* find_static_variable(const clang::Stmt* code) {
-  struct Visitor : SyntaxVisitor {
-    const clang::VarDecl* found = nullptr;
-    bool VisitVarDecl(clang::VarDecl* variable) override {
-      if (!found && variable->isStaticLocal() && !is_constant(*variable)) found = variable;
-      return true;
-    }
-  } visitor;
-  visitor.visit(code);
-  return visitor.found;
-}
-
-/// The static variable that `member` is, or that its code declares.
-const clang::VarDecl* static_variable(const clang::NamedDecl& member) {
-  if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(&member))
-    return is_constant(*variable) ? nullptr : variable;
-  if (const auto* field = llvm::dyn_cast<clang::FieldDecl>(&member))
-    return find_static_variable(field->getInClassInitializer());
-  const clang::FunctionDecl* function = member.getAsFunction();
-  return function ? find_static_variable(Specs::defined(*function).getBody()) : nullptr;
-}
-
 }  // namespace
-
-void check_shared_variables(const Family& family, const Entity& entity, const std::vector<Member>& members) {
-  for (const Member& member : members) {
-    const clang::VarDecl* variable = member.decl ? static_variable(*member.decl) : nullptr;
-    if (!variable) continue;
-    const Symbol& owner = *entity.levels[member.level].symbol;
-    if (has_other_user(family, entity, owner))
-      family.specs().reject(entity.levels.front().symbol->where,
-                            "'" + variable->getNameAsString() + "' is one variable of all classes that derive from '" +
-                                owner.name + "', and flattened, each class would have its own",
-                            "make it a constant, or a variable outside of the class",
-                            {{Diagnostic::Severity::note,
-                              member.slice->core,
-                              variable == member.decl ? "the static member" : "the static variable",
-                              "",
-                              {}}});
-  }
-}
 
 void check_special_members(const Family& family, const Entity& entity) {
   const auto record = [&](size_t level) -> const clang::CXXRecordDecl& { return *entity.levels[level].symbol->record; };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "generator/resolve/spec_reader.h"
@@ -25,12 +26,14 @@ bool is_declared_in(const clang::NamespaceDecl& space, const clang::CXXRecordDec
   return space.Encloses(record.getDeclContext());
 }
 
-/// Whether a spec's namespace declares the class. One inside another class keeps its bases.
-bool is_of_spec(const clang::CXXRecordDecl& record) {
-  const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(record.getDeclContext());
+bool is_namespace_of_spec(const clang::DeclContext& context) {
+  const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(&context);
   const auto* outer = space ? llvm::dyn_cast<clang::NamespaceDecl>(space->getDeclContext()) : nullptr;
   return outer && outer->getName() == "modular" && outer->getDeclContext()->isTranslationUnit();
 }
+
+/// Whether a spec's namespace declares the class. One inside another class keeps its bases.
+bool is_class_of_spec(const clang::CXXRecordDecl& record) { return is_namespace_of_spec(*record.getDeclContext()); }
 
 bool is_assignment(clang::DeclarationName name) { return name.getCXXOverloadedOperator() == clang::OO_Equal; }
 
@@ -48,10 +51,27 @@ bool redeclares(const clang::CXXRecordDecl& derived, const clang::CXXRecordDecl&
   });
 }
 
+/// Whether `object` may be one of a class that derives from its type: it is not a variable, a field or a new object of
+/// that type.
+bool may_be_derived(const clang::Expr& object) {
+  const clang::Expr& named = *object.IgnoreParenImpCasts();
+  const clang::ValueDecl* decl = nullptr;
+  if (const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(&named)) decl = name->getDecl();
+  if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(&named)) decl = member->getMemberDecl();
+  return !named.isPRValue() && (!decl || decl->getType()->isReferenceType() || llvm::isa<clang::BindingDecl>(decl));
+}
+
+/// Templates whose instances lead to objects that exist elsewhere: their copies are not copies of these.
+bool holds_no_copies(const clang::CXXRecordDecl& instance) {
+  static const std::set<llvm::StringRef> names = {"shared_ptr",        "unique_ptr", "weak_ptr",
+                                                  "reference_wrapper", "span",       "ModuleHolder",
+                                                  "ModuleListOf",      "OneOf",      "initializer_list"};
+  return names.count(instance.getName());
+}
+
 /// An object of one class that code sees as one of another, its base.
 struct View {
   Record derived, base;
-  bool is_copy = false;  // of the base's part
   bool operator==(const View& other) const = default;
 };
 
@@ -72,7 +92,9 @@ class BaseViews : public SyntaxVisitor {
     for (const Access& access : accesses_)
       for (const View& view : views_) {
         if (access.object ? access.object != view.base : view.base->lookup(access.name).empty()) continue;
-        if ((access.is_virtual && !view.is_copy) || !redeclares(*view.derived, *view.base, access.name)) continue;
+        // A virtual member is the derived class's unless the object is a copy of the base's part.
+        if ((access.is_virtual && !copied_.count(view.base)) || !redeclares(*view.derived, *view.base, access.name))
+          continue;
         found.push_back({access.name.getAsString(), view.base->getNameAsString(), access.where});
         break;
       }
@@ -89,6 +111,7 @@ class BaseViews : public SyntaxVisitor {
     if (const auto* other = llvm::dyn_cast<clang::CallExpr>(expr)) add_lent(*other);
     for (const clang::Stmt* child : expr->children())
       if (const auto* operand = llvm::dyn_cast_or_null<clang::Expr>(child)) add_view(*operand, *expr);
+    add_copies(*expr);
     if (const auto* member = llvm::dyn_cast<clang::CXXDependentScopeMemberExpr>(expr))
       accesses_.push_back({nullptr, member->getMember(), false, member->getMemberLoc()});
     return true;
@@ -134,9 +157,92 @@ class BaseViews : public SyntaxVisitor {
     for (Record derived : get_classes(operand.IgnoreParenImpCasts()->getType()))
       for (Record base : bases) {
         if (derived == base || !derived->isDerivedFrom(base)) continue;
-        const View view{derived, base, result.isPRValue() && result.getType()->getAsCXXRecordDecl() == base};
+        const View view{derived, base};
         if (std::find(views_.begin(), views_.end(), view) == views_.end()) views_.push_back(view);
       }
+  }
+
+  /// Records the classes of which `made` may copy the base's part of an object: where it copies the object, and where a
+  /// function of a library that is passed one makes, or is passed, something that holds such objects.
+  void add_copies(const clang::Expr& made) {
+    const auto* construct = llvm::dyn_cast<clang::CXXConstructExpr>(&made);
+    const auto* call = llvm::dyn_cast<clang::CallExpr>(&made);
+    const clang::FunctionDecl* callee = construct ? construct->getConstructor()
+                                        : call    ? call->getDirectCallee()
+                                                  : nullptr;
+    if (!callee) return;
+    std::vector<const clang::Expr*> operands;
+    if (construct)
+      operands.assign(construct->arg_begin(), construct->arg_end());
+    else
+      operands.assign(call->arg_begin(), call->arg_end());
+    // Few calls have operands with classes of specs.
+    if (std::ranges::all_of(operands, [&](const clang::Expr* one) {
+          return get_classes(one->IgnoreParenImpCasts()->getType()).empty();
+        }))
+      return;
+    std::vector<Record> copied;
+    if (construct && construct->getConstructor()->isCopyOrMoveConstructor()) add_held(made.getType(), copied);
+    if (!is_declared_by_specs(*callee)) add_held_by_library(made, *callee, operands, copied);
+    for (const clang::Expr* operand : operands)
+      for (Record given : get_classes(operand->IgnoreParenImpCasts()->getType()))
+        for (Record base : copied)
+          if (given == base ? leads_to_derived(*operand) : given->isDerivedFrom(base)) copied_.insert(base);
+  }
+
+  /// Adds the classes that the call's result or operands hold, unless these are objects of the classes themselves.
+  static void add_held_by_library(const clang::Expr& made, const clang::FunctionDecl& callee,
+                                  const std::vector<const clang::Expr*>& operands, std::vector<Record>& found) {
+    const auto add_holder = [&](const clang::Expr& holder, bool is_new) {
+      const bool is_object = !holder.getType().isNull() && !holder.getType()->isPointerType();
+      Record record = is_object ? get_class(holder.getType()) : nullptr;
+      if (is_new || (record && !is_class_of_spec(*record))) add_held(holder.getType(), found);
+    };
+    add_holder(made, made.isPRValue());
+    const auto* member = llvm::dyn_cast<clang::CXXMemberCallExpr>(&made);
+    if (const clang::Expr* object = member ? member->getImplicitObjectArgument() : nullptr) add_holder(*object, false);
+    for (const clang::Expr* one : operands) add_holder(*one, false);
+    const auto* arguments = callee.getTemplateSpecializationArgs();
+    const bool constructs = callee.getDeclName().isIdentifier() &&
+                            (callee.getName().starts_with("make_") || callee.getName().starts_with("allocate_"));
+    const auto made_types = arguments && constructs ? get_types(arguments->asArray()) : std::vector<clang::QualType>();
+    if (!made_types.empty()) add_held(made_types[0], found);
+  }
+
+  /// Whether `operand`, of a type that is, leads to or holds a class, leads to objects that may be of a derived one.
+  static bool leads_to_derived(const clang::Expr& operand) {
+    const clang::Expr& object = *operand.IgnoreParenImpCasts();  // of a type that has classes
+    return object.getType()->isPointerType() ||
+           (object.getType()->getAsCXXRecordDecl() && is_class_of_spec(*object.getType()->getAsCXXRecordDecl()) &&
+            may_be_derived(object));
+  }
+
+  /// Whether code of a spec declares the function.
+  static bool is_declared_by_specs(const clang::FunctionDecl& function) {
+    const clang::DeclContext* context = function.getDeclContext();
+    while (context && !context->isNamespace() && !context->isTranslationUnit()) context = context->getParent();
+    return context && is_namespace_of_spec(*context);
+  }
+
+  /// Adds the classes of specs of which an object of `type` has objects of its own.
+  static void add_held(clang::QualType type, std::vector<Record>& found) {
+    if (type.isNull()) return;
+    type = type.getNonReferenceType();
+    Record record = type->isPointerType() ? nullptr : get_class(type);
+    if (record && is_class_of_spec(*record) && !is_config(*record)) found.push_back(record);
+    const auto* instance = llvm::dyn_cast_or_null<clang::ClassTemplateSpecializationDecl>(record);
+    if (!instance || holds_no_copies(*instance)) return;
+    for (const clang::QualType one : get_types(instance->getTemplateArgs().asArray())) add_held(one, found);
+  }
+
+  static std::vector<clang::QualType> get_types(llvm::ArrayRef<clang::TemplateArgument> arguments) {
+    std::vector<clang::QualType> types;
+    for (const clang::TemplateArgument& one : arguments) {
+      if (one.getKind() == clang::TemplateArgument::Type) types.push_back(one.getAsType());
+      if (one.getKind() == clang::TemplateArgument::Pack)
+        for (const clang::QualType inner : get_types(one.pack_elements())) types.push_back(inner);
+    }
+    return types;
   }
 
   /// The classes of specs, without configs, that `type` is, leads to or holds.
@@ -150,11 +256,10 @@ class BaseViews : public SyntaxVisitor {
     Record record = get_class(type);
     if (!record) return;
     if (Record held = held_by(*record)) record = held->getDefinition();
-    if (record && is_of_spec(*record) && !is_config(*record)) found.push_back(record);
+    if (record && is_class_of_spec(*record) && !is_config(*record)) found.push_back(record);
     const auto* instance = llvm::dyn_cast_or_null<clang::ClassTemplateSpecializationDecl>(record);
-    for (unsigned index = 0; instance && index < instance->getTemplateArgs().size(); ++index)
-      if (const auto& one = instance->getTemplateArgs()[index]; one.getKind() == clang::TemplateArgument::Type)
-        add_classes(one.getAsType(), found);
+    if (!instance) return;
+    for (const clang::QualType one : get_types(instance->getTemplateArgs().asArray())) add_classes(one, found);
   }
 
   static bool is_config(const clang::CXXRecordDecl& record) {
@@ -168,6 +273,7 @@ class BaseViews : public SyntaxVisitor {
   const clang::NamespaceDecl& space_;
   std::vector<View> views_;
   std::vector<Access> accesses_;
+  std::set<Record> copied_;  // bases of whose part of an object there may be copies; only membership is tested
   std::map<void*, std::vector<Record>> classes_;  // by type; looked up, never iterated
 };
 

@@ -149,6 +149,20 @@ Count quotient_of(const Count& a, const Count& b) {
   return quotient;
 }
 
+std::optional<Count> without_factors(const Count& product, const Count& divisor) {
+  const Count::Term *all = product.product(), *some = divisor.product();
+  if (!all || !some || all->coefficient % some->coefficient != 0) return std::nullopt;
+  Count::Term quotient{all->coefficient / some->coefficient, all->fields};
+  for (const std::string& field : some->fields) {
+    const auto same = std::ranges::find(quotient.fields, field);
+    if (same == quotient.fields.end()) return std::nullopt;
+    quotient.fields.erase(same);
+  }
+  Count result;
+  result.terms = {std::move(quotient)};
+  return result;
+}
+
 Count converted(Count count, std::string_view type) {
   const std::optional<int64_t> number = count.literal();
   if (!number) return count;

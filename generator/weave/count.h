@@ -49,6 +49,9 @@ Count product_of(const Count& a, const Count& b);
 /// a / b, known only if it is exact for every config. A share divided by a share is not a share; a share divided by a
 /// literal is one if the quotient is known.
 Count quotient_of(const Count& a, const Count& b);
+/// A product without the factors of another; empty if it does not have them all. Both are sizes of one tensor, which
+/// has all elements that its sizes count: no factor is 0.
+std::optional<Count> without_factors(const Count& product, const Count& divisor);
 /// `count` as a value of the C++ type `type`. Not known any more if the type does not represent it.
 Count converted(Count count, std::string_view type);
 

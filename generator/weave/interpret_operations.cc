@@ -22,6 +22,17 @@ bool acts_on_context(const std::string& name, const Expr& expr) {
   return looks_along(op);
 }
 
+/// Whether a tensor, or a list of numbers, has a dimension of all positions that the batch's attention_mask covers.
+bool covers_keys(const Value& value) {
+  const auto is_keys = [](const Count& size) {
+    const Count::Term* product = size.product();
+    return product && std::ranges::count(product->fields, "#keys") > 0;
+  };
+  for (int64_t i = 0; value.kind == Value::Kind::tensor && i < value.sizes.rank(); ++i)
+    if (is_keys(value.sizes[i])) return true;
+  return value.kind == Value::Kind::number && is_keys(value.count);
+}
+
 /// Whether `expr` is an optional that may hold a tensor: not `{}`.
 bool is_optional_tensor(const Expr& expr) {
   const bool is_made = expr.kind == Expr::Kind::construct || expr.kind == Expr::Kind::list;
@@ -133,6 +144,18 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
   }
   if (has_unknown) return *meet_unknown(expr, operands, values);
   if (sequence_) return apply_to_shares(name, rule, expr, std::move(operands), std::move(values));
+  if (axis_ == Axis::positions && expr.callee && expr.callee->home == Callee::Home::torch &&
+      std::ranges::any_of(values, covers_keys)) {
+    Value result = apply_known(name, rule, expr, std::move(operands), std::move(values));
+    const bool is_number = result.kind != Value::Kind::tensor;
+    const bool is_length = is_number && (covers_keys(result) || name == ".numel" || name == ".sizes");
+    if (!is_length && (is_number || covers_keys(result) || is_view_or_query(name))) return result;
+    return fail(expr.span,
+                "unproven: " + name.substr(name.starts_with(".") ? 1 : 0) +
+                    " of attention_mask, which covers more positions in each later forward: earlier positions, whose "
+                    "values a cache keeps, had another result",
+                "read it with functions of the contract, which know the cache, or count each position's own");
+  }
   return apply_known(name, rule, expr, std::move(operands), std::move(values));
 }
 

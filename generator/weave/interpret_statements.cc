@@ -153,6 +153,9 @@ void Interpreter::declare(const Stmt& statement) {
       given.kind == Expr::Kind::field)
     return reject(kReferenceToCount, kCopyCount);
   declare_names(statement, value, statement.binding == Binding::value ? std::nullopt : get_access_path(given));
+  if (value.kind == Value::Kind::number && value.count.is_share && statement.type.find("auto") != std::string::npos &&
+      is_local_count(given))
+    frame_->variables[statement.variables[0]].is_local_count = true;
   for (const uint32_t variable : statement.variables) frame_->variables[variable].is_static = statement.is_static;
   const bool is_reference = statement.binding != Binding::value && given.is_lvalue && !get_access_path(given);
   const bool is_view =
@@ -160,6 +163,14 @@ void Interpreter::declare(const Stmt& statement) {
   if (value.kind != Value::Kind::module && (is_reference || is_view)) refer_to(given, statement.canonical, true);
   if (statement.binding != Binding::reference || !is_reference) return;
   for (const uint32_t variable : statement.variables) frame_->variables[variable].is_foreign = true;
+}
+
+bool Interpreter::is_local_count(const Expr& expr) {
+  if (expr.kind == Expr::Kind::op && expr.name == "?:")
+    return is_local_count(expr.operands[1]) || is_local_count(expr.operands[2]);
+  if (expr.kind == Expr::Kind::op && expr.name == ",") return is_local_count(expr.operands[1]);
+  const Variable* variable = expr.kind == Expr::Kind::local ? find_variable(expr) : nullptr;
+  return expr.kind == Expr::Kind::field || (variable && variable->is_local_count);
 }
 
 void Interpreter::declare_names(const Stmt& statement, const Value& value, const std::optional<AccessPath>& path) {

@@ -168,6 +168,9 @@ void Interpreter::write(const AccessPath& path, Value value, SourceSpan where) {
   if (root.is_static)
     return report(where, "unproven: a static variable keeps its value between calls",
                   "make it a constant outside of the method, or recompute it");
+  if (root.is_local_count && path.steps.empty())
+    return report(where, "a variable that auto declares as a tp-local count changes: the count's type is constant",
+                  "declare " + *root.name + " as int64_t");
   if (root.is_referred && !value.has_failed())
     value = fail(where, "unproven: " + *root.name + " changes after a reference that may alias it was bound",
                  "bind the reference to the variable itself, or copy the value");

@@ -46,6 +46,7 @@ struct Variable {
   bool is_referred = false;  // a reference recorded its value when it was bound: the variable must not change
   bool is_static = false;
   bool was_moved = false;
+  bool is_local_count = false;  // `auto` gives it the type of what a TP_LOCAL count becomes, which does not change
 };
 
 /// Variables by their number in the function; 0 is the object of a method whose class is not a module.
@@ -185,6 +186,8 @@ class Interpreter {
   void name_sizes(Value& value);
   Variable& declare(const std::string& name, uint32_t number, Value value);
   void declare(const Stmt& statement);
+  /// Whether the number `expr`, a share, has the type of a TP_LOCAL count's local value in the generated file.
+  bool is_local_count(const Expr& expr);
   void declare_names(const Stmt& statement, const Value& value, const std::optional<AccessPath>& path);
   /// Counts a statement. Returns true if the limit is reached, so the rest is not run.
   bool exceeds_limit(SourceSpan where);

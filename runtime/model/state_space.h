@@ -39,9 +39,8 @@ inline Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor&
     const std::vector<Tensor> earlier = detail::positions_before(x, before);
     return detail::over_runs(x, [&](int64_t row, const cp::Run& run, size_t index) {
       const Tensor read = at::cat({earlier[index], x.narrow(1, row, run.size)}, 1).transpose(1, 2);
-      return at::conv1d(read.to(weight.scalar_type()), weight, opt_bias, /*stride=*/1, /*padding=*/int64_t{0},
-                        /*dilation=*/1,
-                        /*groups=*/weight.size(0))
+      return at::conv1d(read.to(weight.scalar_type()), weight, opt_bias, /*stride=*/1, /*padding=*/at::IntArrayRef{0},
+                        /*dilation=*/1, /*groups=*/weight.size(0))
           .transpose(1, 2)
           .to(x.scalar_type());
     });

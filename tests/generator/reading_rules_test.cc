@@ -62,7 +62,8 @@ struct Applied : OnValues {
   } while (false)
 
 TEST(RowsOfTheBatch, StayInViewsThatStartWithThem) {
-  const Value x = split(0, 3);
+  Value x = split(0, 3);
+  x.sizes = Sizes({field_count("#batch"), field_count("#seq"), literal_count(8)});
   EXPECT_TYPE(sharded(0), Axis::rows, ".view", {x, list({share(), literal(4), literal(2)})});
   EXPECT_TYPE(sharded(0), Axis::rows, ".view", {x, list({literal(-1), literal(8)})});
   EXPECT_TYPE(sharded(1), Axis::rows, ".view", {x, list({literal(1), share(), literal(8)})});
@@ -71,6 +72,8 @@ TEST(RowsOfTheBatch, StayInViewsThatStartWithThem) {
   EXPECT_REJECTED("not known to be the value's own", Axis::rows, ".view", {x, list({share(), share()})});
   EXPECT_REJECTED("not known to be the value's own", Axis::rows, ".view",
                   {split(1, 3), list({literal(-1), literal(8)})});
+  EXPECT_REJECTED("joins several of them", Axis::rows, ".view", {x, list({literal(-1), literal(16)})});
+  EXPECT_REJECTED("joins several of them", Axis::rows, ".view", {split(0, 3), list({literal(-1), literal(8)})});
   EXPECT_REJECTED("no rule", Axis::rows, ".view", {alike(3), list({share(), literal(8)})});
 }
 

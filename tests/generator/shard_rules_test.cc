@@ -382,7 +382,7 @@ TEST(ShardRules, SizesFollowTheirDimensions) {
   EXPECT_EQ(sizes(Applied(".narrow", {x, literal(1), literal(0), count()}).result), "#0, ?, #2");
   EXPECT_EQ(sizes(Applied("op +", {x, full(3)}).result), "#0, #1, #2");
   EXPECT_EQ(sizes(Applied("op +", {x, full(1)}).result), "#0, #1, ?");
-  EXPECT_EQ(sizes(Applied(".view", {x, list({size(0), literal(-1)})}).result), "#0, ?");
+  EXPECT_EQ(sizes(Applied(".view", {x, list({size(0), literal(-1)})}).result), "#0, #1 * #2");
   EXPECT_EQ(sizes(Applied("matmul", {x, full(2)}).result), "#0, #1, #1");
   EXPECT_EQ(sizes(Applied(".mean", {x, literal(1)}).result), "#0, #2");
   EXPECT_EQ(sizes(Applied(".mean", {x, literal(-1)}).result), "#0, #1");
@@ -463,6 +463,13 @@ TEST(ShardRules, ConvolutionsTakeFullValues) {
   EXPECT_EQ(patches.result, Value::tensor(kInvariant, true, 4));
   EXPECT_TRUE(Applied("Conv2d layer", {Value(), split(1, 4)}).rejected());
   EXPECT_TRUE(Applied("Conv2d layer", {Value(), partial(4)}).rejected());
+}
+
+TEST(ShardRules, BiasOfALinearMapIsSplitAsItsWeightIs) {
+  EXPECT_TYPE(sharded(1), "linear", {split(1, 3), full(2), full(1)});
+  EXPECT_TYPE(sharded(2), "linear", {full(3), split(0, 2), split(0, 1)});
+  EXPECT_REFUSED("full on every tp rank with a bias", "linear", {split(1, 3), full(2), split(0, 1)});
+  EXPECT_REFUSED("with a bias that is not", "linear", {full(3), split(0, 2), full(1)});
 }
 
 TEST(ShardRules, BiasAddedToAMatmul) {

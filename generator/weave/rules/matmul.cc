@@ -229,6 +229,8 @@ Value linear_function(Operation& op) {
     if (!from_end(x)) return unproven(op, x);
     if (from_end(x) == -1)
       return op.reject("a weight that is full on every tp rank meets a value that is " + describe(x));
+    if (has_bias && (is_split(op.values[2]) || is_partial(op.values[2])))
+      return op.reject("a weight that is full on every tp rank with a bias that is " + describe(op.values[2]));
     op.enter(1);
     if (has_bias) op.enter(2);
     Value result = x;

@@ -7,24 +7,29 @@ namespace {
 
 // ---- Views ----
 
-/// `product` without the factors of `divisor`; empty if it does not have them all.
-std::optional<Count> divided(const Count& product, const Count& divisor) {
-  const Count::Term *all = product.product(), *some = divisor.product();
-  if (!all || !some || all->coefficient % some->coefficient != 0) return std::nullopt;
-  Count::Term quotient{all->coefficient / some->coefficient, all->fields};
-  for (const std::string& field : some->fields) {
-    const auto same = std::ranges::find(quotient.fields, field);
-    if (same == quotient.fields.end()) return std::nullopt;
-    quotient.fields.erase(same);
+/// Whether the sizes after `rest`, which is -1, divide what each row or position of `x` has: then the rest is a number
+/// of parts of each. Otherwise it would join parts of several.
+bool divide_each(const Operation& op, const std::vector<Value>& sizes, size_t rest) {
+  const Value& x = op.values[0];
+  Count after = literal_count(1), each = literal_count(1);
+  for (size_t i = rest + 1; i < sizes.size(); ++i) after = product_of(after, sizes[i].count);
+  if (after.literal() == 1) return true;
+  for (int64_t i = x.type.dim; x.rank && x.type.dim >= 0 && i < *x.rank; ++i) {
+    std::optional<Count> size = x.sizes[i];
+    size->is_share = false;
+    if (i == x.type.dim) {  // what else is in that dimension
+      size = without_factors(*size, field_count(op.axis == Axis::rows ? "#batch" : "#seq"));
+      if (size && x.outer.is_known()) size = without_factors(*size, x.outer);
+    }
+    if (size && size->product()) each = product_of(each, *size);
   }
-  Count result;
-  result.terms = {std::move(quotient)};
-  return result;
+  return without_factors(each, after).has_value();
 }
 
 /// Where a view by `sizes` leaves what is split: its dimension, and the sizes before it in that dimension. Empty if the
 /// sizes do not keep it together.
-std::optional<std::pair<int64_t, Count>> find_split(const Value& x, const std::vector<Value>& sizes) {
+std::optional<std::pair<int64_t, Count>> find_split(const Operation& op, const std::vector<Value>& sizes) {
+  const Value& x = op.values[0];
   const auto leading = leading_size(x);
   const auto shares = std::ranges::count_if(sizes, has_share);
   Count before = literal_count(1);
@@ -35,10 +40,10 @@ std::optional<std::pair<int64_t, Count>> find_split(const Value& x, const std::v
       before = product_of(before, size);
       continue;
     }
-    const std::optional<Count> inside = before == *leading ? literal_count(1) : divided(*leading, before);
-    if (!inside) return std::nullopt;
+    const std::optional<Count> inside = before == *leading ? literal_count(1) : without_factors(*leading, before);
+    if (!inside || (is_rest && !divide_each(op, sizes, i))) return std::nullopt;
     if (inside->literal() == 1) return std::pair(static_cast<int64_t>(i), Count());
-    if (is_rest ? i + 1 < sizes.size() : !divided(size, *inside)) return std::nullopt;
+    if (is_rest ? i + 1 < sizes.size() : !without_factors(size, *inside)) return std::nullopt;
     return std::pair(static_cast<int64_t>(i), *inside);
   }
   return std::nullopt;
@@ -54,11 +59,12 @@ Value view(Operation& op) {
   for (int64_t i = 0; i < rank; ++i)
     if (sizes[i].count.literal() == 1) result.ones.push_back(i - rank);
   if (!is_split(x)) return std::ranges::any_of(op.values, has_share) ? unproven(op, x) : like(result, x.type);
-  const auto split = find_split(x, sizes);
+  const auto split = find_split(op, sizes);
   if (!split)
-    return op.reject("a view of a value that is " + describe(x) +
-                         ", whose sizes before that dimension are not known to be the value's own",
-                     "write the value's own sizes first, as in x.view({x.size(0), …})");
+    return op.reject(
+        "a view of a value that is " + describe(x) +
+            ", whose sizes before that dimension are not known to be the value's own, or that joins several of them",
+        "write the value's own sizes first, as in x.view({x.size(0), …})");
   result = like(result, sharded(split->first));
   result.outer = split->second;
   return result;

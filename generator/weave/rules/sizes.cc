@@ -145,6 +145,20 @@ List listed(const Operation& op, size_t first) {
   return sizes;
 }
 
+/// x.view({…}): of the elements, what the sizes that are known leave over is the one that is not.
+List viewed(const Operation& op, const Value& x) {
+  List sizes = listed(op, 1);
+  const auto is_unknown = [](const Count& size) { return !size.is_known(); };
+  if (!x.rank || std::ranges::count_if(sizes, is_unknown) != 1) return sizes;
+  std::optional<Count> rest = literal_count(1);
+  for (const Count& size : list_sizes(x)) rest = product_of(*rest, size);
+  rest->is_share = false;
+  for (const Count& size : sizes)
+    if (rest && size.is_known()) rest = without_factors(*rest, size);
+  if (rest) *std::ranges::find_if(sizes, is_unknown) = *rest;
+  return sizes;
+}
+
 std::optional<List> moved(const Operation& op, const Value& x) {
   List sizes = list_sizes(x);
   const int64_t rank = *x.rank;
@@ -288,7 +302,7 @@ std::optional<List> find_sizes(const Operation& op, const std::vector<Value>& gi
   const Value& x = given[0];
   const bool broadcasts = arithmetic_rules().contains(op.name) || op.name.ends_with("activation");
   if (broadcasts) return broadcast_operands(op, given);
-  if (op.name == ".view" || op.name == ".reshape") return listed(op, 1);
+  if (op.name == ".view" || op.name == ".reshape") return is_tensor(x) ? viewed(op, x) : listed(op, 1);
   if (created.contains(op.name)) return listed(op, 0);
   if (op.name == "cat") return joined(op, x.elements);
   if (given.size() > 1 && (linear.contains(op.name) || tables.contains(op.name))) {

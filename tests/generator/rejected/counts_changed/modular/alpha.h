@@ -35,6 +35,11 @@ class AlphaLayersImpl : public Module {
     ++more;
     return x * (more * 4 == num_heads * 5 ? 2.0 : 3.0);
   }
+  Tensor by_auto(const Tensor& x) {
+    auto more = num_heads;
+    more *= 2;
+    return x;
+  }
   Tensor by_reference(const Tensor& x) {
     int64_t& heads = num_heads;
     return down(up(x).view({x.size(0), x.size(1), heads, -1}).flatten(2));
@@ -66,7 +71,8 @@ class MODEL_ENTRY("causal-lm") AlphaForCausalLMImpl : public Module {
         layers(register_module("layers", AlphaLayers(config))) {}
   Outputs forward(const Batch& batch) {
     const Tensor x = embed(batch.input_ids);
-    return {.logits = layers->counted(x) + layers->by_reference(x) + layers->by_pointer(x) + layers->by_parameter(x),
+    return {.logits = layers->counted(x) + layers->by_auto(x) + layers->by_reference(x) + layers->by_pointer(x) +
+                      layers->by_parameter(x),
             .loss_sum = {},
             .token_count = {},
             .carried = {}};

@@ -23,6 +23,8 @@ class AlphaLayerImpl : public Module {
     const int64_t batch = x.size(0), seq = x.size(1), hidden = x.size(2);
     const Tensor means = x.mean(1, true), largest = x.amax(1, true), spread = x.std(1, false, true);
     const Tensor by_position = mix(x.view({-1, hidden})).view({batch, seq, hidden});
+    const Tensor same =
+        mix(x.view({-1, hidden}).view({-1, seq, hidden})).view({-1, 1, seq * hidden}).view({batch, seq, -1});
     const Tensor rows = mix(x.view({batch * seq, hidden})).softmax(-1).reshape({batch, seq, -1});
     const Tensor turned = x.transpose(0, 1).cumsum(0).transpose(0, 1).flip(1);
     const Tensor weights = mask.to(torch::kFloat).unsqueeze(-1);
@@ -33,7 +35,7 @@ class AlphaLayerImpl : public Module {
     const Tensor scores = torch::matmul(x, x.transpose(1, 2)).softmax(-1).matmul(x) * scale;
     const Tensor halves = x.unflatten(2, {2, -1}).flatten(2).repeat({1, 1, 1}).expand_as(x);
     const Tensor indexed = x.index({torch::indexing::Slice(), 0}).unsqueeze(1) + halves.prod(1, true);
-    return indexed + x + means + largest + spread + by_position + rows + turned + masked + first + zeros + best +
+    return indexed + x + means + largest + spread + by_position + same + rows + turned + masked + first + zeros + best +
            scores;
   }
 
@@ -51,6 +53,8 @@ class AlphaLayerImpl : public Module {
     const Tensor turned = x.transpose(0, 1).flip(axes);
     const Tensor normed = torch::batch_norm(x.transpose(1, 2), {}, {}, {}, {}, true, 0.1, 1e-5, false);
     const Tensor viewed = x.view({seq, batch, hidden});
+    const Tensor pairs = x.view({-1, 2 * seq, hidden});
+    const Tensor halves = x.view({-1, seq, hidden, 3});
     const Tensor joined = x.reshape({positions.size(0), -1});
     const Tensor kept = x.permute({1, 2, 0}).index({"...", torch::indexing::Slice()});
     const Tensor noise = x + torch::rand({hidden});

@@ -1,4 +1,4 @@
-// A static variable of a method is one for both classes; flattened, each would have its own.
+// A static variable is one for both classes; flattened, each would have its own. Of a constant, code may notice.
 #pragma once
 
 #include "modular/alpha.h"
@@ -9,5 +9,9 @@ MODULAR_FAMILY(Beta);
 struct BetaFirst : alpha::AlphaNumber {};
 
 struct BetaSecond : alpha::AlphaNumber {};
+
+struct BetaTagged : alpha::AlphaTagged {};
+
+struct BetaOther : alpha::AlphaTagged {};
 
 }  // namespace modular::beta

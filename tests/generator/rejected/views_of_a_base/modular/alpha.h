@@ -19,6 +19,26 @@ struct AlphaArea {
   int64_t width = 1;
 };
 
+struct AlphaVolume {
+  virtual ~AlphaVolume() = default;
+  virtual int64_t volume() const { return 1; }
+};
+
+struct AlphaLength {
+  virtual ~AlphaLength() = default;
+  virtual int64_t length() const { return 1; }
+};
+
+struct AlphaWeight {
+  virtual ~AlphaWeight() = default;
+  virtual int64_t weight() const { return 1; }
+};
+
+struct AlphaHeight {
+  virtual ~AlphaHeight() = default;
+  virtual int64_t height() const { return 1; }
+};
+
 template <class Number>
 int64_t rounded(Number number) {
   return static_cast<int64_t>(number);

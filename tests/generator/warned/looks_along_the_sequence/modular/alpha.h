@@ -59,4 +59,12 @@ struct MODEL_ENTRY("causal-lm", "AlphaMasked") AlphaMaskedForCausalLMImpl : Alph
   Tensor states(const Batch& batch) { return embed(batch.input_ids) * batch.attention_mask.unsqueeze(-1); }
 };
 
+struct MODEL_ENTRY("causal-lm", "AlphaScaled") AlphaScaledForCausalLMImpl : AlphaForCausalLMImpl {
+  Tensor states(const Batch& batch) { return embed(batch.input_ids) / batch.attention_mask.size(1); }
+};
+
+struct MODEL_ENTRY("causal-lm", "AlphaCounted") AlphaCountedForCausalLMImpl : AlphaForCausalLMImpl {
+  Tensor states(const Batch& batch) { return embed(batch.input_ids) / batch.attention_mask.sum(1).view({-1, 1, 1}); }
+};
+
 }  // namespace modular::alpha
