@@ -26,6 +26,8 @@ const Entry& get_entry(const std::string& architecture);
 /// Returns the full batch of a step, the same on all ranks: 24 rows of 12 tokens, some of them padding, or of images.
 Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary = 62, int64_t sequence = 12);
 
+inline constexpr size_t kSteps = 4;
+
 /// A variant of a training run that must not change its results.
 struct Variant {
   std::string name;
@@ -33,16 +35,15 @@ struct Variant {
   ParallelOptions options = {};
   int64_t micro_batches = 1;
   std::string optimizer = "adamw";
-  bool documents = false;      // rows hold several documents each
-  bool left_padding = false;   // one row begins with padding instead of ending with it
-  int64_t sequence = 12;       // tokens per row
+  bool documents = false;     // rows hold several documents each
+  bool left_padding = false;  // one row begins with padding instead of ending with it
+  int64_t sequence = 12;      // tokens per row
+  size_t steps = kSteps;
   bool compares_rows = false;  // the loss compares the rows of a micro-batch across all data-parallel ranks
 };
 
-inline constexpr size_t kSteps = 4;
-
-/// Trains for kSteps on a fixed sequence of global batches, of which each data-parallel rank takes its rows, with the
-/// project's optimizer, gradient norm and clipping. Sequences differ in their number of targets and in padding.
+/// Trains on a fixed sequence of global batches, of which each data-parallel rank takes its rows, with the project's
+/// optimizer, gradient norm and clipping. Sequences differ in their number of targets and in padding.
 /// Returns, for every step, the loss, including router losses and expert load, and the gradient norm; then the loss of
 /// an evaluation, the root mean square of a row's logits, and sums over the parameters and buffers.
 Report train(Mesh& mesh, const Entry& entry, const Variant& variant);
