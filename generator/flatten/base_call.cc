@@ -263,10 +263,13 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
         {Diagnostic::Severity::note, span(constructor.getSourceRange()), "the base's constructor", "", {}}};
     Fragment text = family.render(span(argument->getSourceRange()), entity.levels[from], entity,
                                   is_default ? Substitution{} : outer);
-    if (!effects.is_pure()) {
+    if (!effects.is_pure_and_ends()) {
       specs.reject(
           span(argument->getSourceRange()),
-          "this argument has side effects, which would run at another time when the base's constructor is inlined",
+          effects.is_pure()
+              ? "this argument may throw, which would be at another time when the base's constructor is inlined"
+              : "this argument has side effects, which would run at another time when the base's constructor is "
+                "inlined",
           "compute it into a member that is initialized before the base", notes);
       continue;
     }

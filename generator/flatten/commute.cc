@@ -25,6 +25,11 @@ bool outlives(const SideEffects& effects) {
          });
 }
 
+bool reads_variables(const SideEffects& effects) {
+  return std::any_of(effects.reads.begin(), effects.reads.end(),
+                     [](const std::string& name) { return name.starts_with("::"); });
+}
+
 /// Whether `other` reads or modifies state that `one` modifies, or would not run, or run in vain, where `one` throws.
 bool disturbs(const SideEffects& one, const SideEffects& other) {
   const bool touches =
@@ -33,6 +38,7 @@ bool disturbs(const SideEffects& one, const SideEffects& other) {
   if (one.throws && (other.throws || other.traps || outlives(other))) return true;
   if (one.checks && other.may_throw) return true;
   if (one.traps && outlives(other)) return true;
+  if (one.calls_libraries && reads_variables(other)) return true;
   const bool changes = one.writes.size() > one.writes.count(kRegistry);
   if (changes && (other.reads_everything || other.writes_everything)) return true;
   return overlap(one.writes, other.reads) || overlap(one.writes, other.writes) ||
@@ -64,6 +70,7 @@ SideEffects find_side_effects(const clang::Stmt* code, const MethodsMeant& meant
     effects.checks |= argument.checks;
     effects.may_throw |= argument.may_throw;
     effects.traps |= argument.traps;
+    effects.calls_libraries |= argument.calls_libraries;
     if (is_changed) effects.writes.insert(argument.reads.begin(), argument.reads.end());
   }
   return effects;
@@ -102,6 +109,7 @@ void add(SideEffects& effects, const SideEffects& other) {
   effects.checks |= other.checks;
   effects.may_throw |= other.may_throw;
   effects.traps |= other.traps;
+  effects.calls_libraries |= other.calls_libraries;
   effects.returns |= other.returns;
   effects.captures |= other.captures;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "generator/flatten/constructor.h"
+#include "generator/flatten/library_effects.h"
 #include "generator/resolve/registrations.h"
 #include "generator/source/slices.h"
 
@@ -84,6 +85,8 @@ void ConstructorInliner::make_assignable(const clang::CXXCtorInitializer& init, 
     part.obstacle = "declare it without const and without a reference";
   else if (several || !same)
     part.obstacle = "assign it in the constructor's body";
+  else if (has_own_assignment(field.getType()))
+    part.obstacle = "assign it in the constructor's body, if its own operator= does what initialization does";
   if (!part.obstacle.empty()) return;
   part.assignment = [this, name = part.field, value = span(value->getSourceRange()), level, arguments] {
     const std::string member = family_.member_name(name, *entity_.levels[level].symbol, entity_.levels[level], entity_);

@@ -184,7 +184,7 @@ bool ConstructorInliner::replaces_value(const Part& inherited, const Part& part,
   lost.writes.erase(part.field);
   const clang::QualType type = assignment.decl->getType();
   const clang::Expr* spelled = assignment.value->IgnoreUnlessSpelledInSource();
-  return lost.is_pure() && !lost.throws && !llvm::isa<clang::InitListExpr>(spelled) &&
+  return lost.is_pure() && !lost.throws && !has_own_assignment(type) && !llvm::isa<clang::InitListExpr>(spelled) &&
          (type->isArithmeticType() || type->isEnumeralType() ||
           type_text(spelled->getType(), level) == type_text(type, level));
 }

@@ -179,6 +179,17 @@ bool has_acting_temporary(const clang::Stmt& code) {
   return visitor.found;
 }
 
+bool has_own_assignment(clang::QualType type) {
+  const auto* record = type.getCanonicalType()->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
+  if (!record || !record->hasDefinition() || !is_of_spec(*record)) return false;
+  const auto is_own = [](const clang::CXXMethodDecl* method) {
+    return method->isUserProvided() && (method->isCopyAssignmentOperator() || method->isMoveAssignmentOperator());
+  };
+  return std::any_of(record->method_begin(), record->method_end(), is_own) ||
+         std::any_of(record->field_begin(), record->field_end(),
+                     [](const clang::FieldDecl* field) { return has_own_assignment(field->getType()); });
+}
+
 bool is_of_spec(const clang::Decl& decl) {
   const std::vector<llvm::StringRef> names = spaces(decl);
   return names.size() > 1 && names[0] == "modular" && names[1] != "nn";
@@ -218,6 +229,19 @@ bool library_may_throw(const clang::FunctionDecl& callee) {
     return false;  // its body is followed
   }
   return !cannot_throw(callee);
+}
+
+bool runs_other_code(const clang::FunctionDecl& callee) {
+  if (is_of_spec(callee) || callee.isTrivial() || callee.getBuiltinID() != 0) return false;
+  const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&callee);
+  return !method || !(method->getParent()->isLambda() || method->isConst());
+}
+
+bool reads_process(llvm::StringRef name) {
+  static constexpr llvm::StringRef names[] = {
+      "clock", "get_default_dtype", "get_num_threads", "getenv", "is_enabled", "locale", "localeconv", "now",
+      "rand",  "secure_getenv",     "setlocale",       "time"};
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
 bool throws_by_name(llvm::StringRef name) {

@@ -32,6 +32,9 @@ bool only_reads(clang::QualType type);
 /// Whether the destructor of an object of that type does more than free its memory.
 bool acts_at_its_end(clang::QualType type);
 
+/// Whether the class of the type, or of a field, has an assignment of its own, which may do other than initialize.
+bool has_own_assignment(clang::QualType type);
+
 /// Whether `code` makes a temporary object whose destructor acts at the end of the statement.
 bool has_acting_temporary(const clang::Stmt& code);
 
@@ -53,6 +56,12 @@ bool cannot_throw(const clang::FunctionDecl& function);
 
 /// Whether an exception may leave the function of a library, other than for lack of memory in a copy.
 bool library_may_throw(const clang::FunctionDecl& callee);
+
+/// Whether the function of a library may run code that is not its own, or change state of the process.
+bool runs_other_code(const clang::FunctionDecl& callee);
+
+/// Whether a function of that name reads state of the process that others set: getenv, get_default_dtype.
+bool reads_process(llvm::StringRef name);
 
 /// Whether a function of the standard library throws for some arguments that are not misuse.
 bool throws_by_name(llvm::StringRef name);

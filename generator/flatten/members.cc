@@ -78,7 +78,7 @@ class Merge {
           else if (use->getAccess() == clang::AS_private)
             remove(use->getDeclName().getAsString(), *use, slice, level);
           else
-            reintroduce(*use, reintroduced);
+            reintroduce(*use, slice, reintroduced);
         }
         continue;
       }
@@ -132,11 +132,25 @@ class Merge {
   }
 
   /// Inherited members that a using-declaration names have its access.
-  void reintroduce(const clang::UsingDecl& use, std::set<std::string>& names) {
+  void reintroduce(const clang::UsingDecl& use, const Slice& slice, std::set<std::string>& names) {
     const std::string name = use.getDeclName().getAsString();
     names.insert(name);
-    for (Member& member : members_)
-      if (member.name == name) member.access = use.getAccess();
+    const auto is_named = [&](const Member& member) {
+      return std::any_of(use.shadow_begin(), use.shadow_end(), [&](const clang::UsingShadowDecl* one) {
+        return one->getTargetDecl()->getDeclContext()->getPrimaryContext() == &record(member.level);
+      });
+    };
+    for (Member& member : members_) {
+      if (member.name != name) continue;
+      member.access = use.getAccess();
+      if (is_named(member)) continue;
+      family_.specs().reject(slice.core,
+                             "this names a base's '" + name + "' that another base in between redefines, whose '" +
+                                 name + "' the flattened class has",
+                             "name the nearest base",
+                             {{Diagnostic::Severity::note, member.slice->core, "the other one", "", {}}});
+      return;
+    }
   }
 
   /// Fields whose initializers are written before the base's.

@@ -193,7 +193,7 @@ void check_shared_variables(const Family& family, const Entity& entity, const st
     if (locating)
       notes.push_back({Diagnostic::Severity::note,
                        family.parsed().span(family.specs().manager(), locating->getSourceRange()),
-                       "this may tell where it is, by its address or a reference",
+                       "its address is taken here, or a reference to it leaves",
                        "",
                        {}});
     family.specs().reject(entity.levels.front().symbol->where,

@@ -23,6 +23,7 @@ class Reader : public SyntaxVisitor {
     if (const auto* self = llvm::dyn_cast<clang::CXXThisExpr>(expr->getBase()->IgnoreParenImpCasts()))
       seen_as_object_.insert(self);
     if (targets_.count(expr)) return true;
+    if (!expr->getMemberDecl()->getDeclName()) found.reads.insert(kUnnamed);
     if (const std::string field = own_field(expr); !field.empty()) {
       found.reads.insert(field);
       const auto* member = llvm::dyn_cast<clang::FieldDecl>(expr->getMemberDecl());
@@ -123,11 +124,11 @@ class Reader : public SyntaxVisitor {
   bool VisitCXXConstructExpr(clang::CXXConstructExpr* construct) override {
     write_arguments(*construct->getConstructor(), {construct->getArgs(), construct->getNumArgs()});
     run_elsewhere(*construct->getConstructor());
-    found.may_throw |= library_may_throw(*construct->getConstructor());
+    call_library(*construct->getConstructor());
     return true;
   }
   bool VisitCallExpr(clang::CallExpr* call) override {
-    if (const clang::FunctionDecl* callee = call->getDirectCallee()) found.may_throw |= library_may_throw(*callee);
+    if (const clang::FunctionDecl* callee = call->getDirectCallee()) call_library(*callee);
     if (auto* member = llvm::dyn_cast<clang::CXXMemberCallExpr>(call)) {
       visit_method(*member);
       return true;
@@ -160,8 +161,10 @@ class Reader : public SyntaxVisitor {
     if (!callee->hasBody() || callee->isInStdNamespace()) lend_arguments({call->getArgs(), call->getNumArgs()}, reads);
     return true;
   }
-  /// For a node whose effects are not known.
   bool VisitStmt(clang::Stmt* statement) override {
+    if (const auto* temporary = llvm::dyn_cast<clang::CXXBindTemporaryExpr>(statement))
+      run_destructor(temporary->getType());
+    // The effects of other nodes are not known.
     if (!is_modelled(*statement, Analysis::effects)) writes_anything();
     return true;
   }
@@ -170,6 +173,11 @@ class Reader : public SyntaxVisitor {
 
  private:
   void write(const clang::Expr* expr, bool inside = false) { writes_.add(*expr, inside); }
+  void call_library(const clang::FunctionDecl& callee) {
+    found.may_throw |= library_may_throw(callee);
+    found.calls_libraries |= runs_other_code(callee);
+    if (callee.getDeclName().isIdentifier() && reads_process(callee.getName())) found.reads.insert(kProcess);
+  }
   void writes_anything() { found.set_everything(); }
   void read_global(const clang::VarDecl& variable) {
     if (!variable.getType().isConstQualified() && !variable.isConstexpr())
@@ -338,7 +346,9 @@ class Reader : public SyntaxVisitor {
   void run_destructor(clang::QualType type) {
     const auto* record = type->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
     const clang::CXXDestructorDecl* destructor = record && record->hasDefinition() ? record->getDestructor() : nullptr;
-    if (destructor) run_elsewhere(*destructor);
+    if (!destructor) return;
+    found.calls_libraries |= runs_other_code(*destructor);
+    run_elsewhere(*destructor);
   }
 
   /// Drops what concerns only a function's own body.

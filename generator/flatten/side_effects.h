@@ -22,19 +22,23 @@ namespace modgen {
 inline constexpr const char* kRegistry = "<registry>";
 inline constexpr const char* kRandom = "<random>";
 inline constexpr const char* kShared = "<shared>";
+inline constexpr const char* kProcess = "::<process>";
+inline constexpr const char* kUnnamed = "<unnamed>";
 
 /// Conservative: code that cannot be followed reads and modifies everything.
 struct SideEffects {
   // Fields of the object itself by name. In addition: "<registry>", the order in which register_module and similar
   // functions register; "<random>", the RNG state; "<shared>", objects of libraries that several names may refer to;
-  // and
-  // "::name" for a variable that outlives the call.
+  // "::name" for a variable that outlives the call; "::<process>", state that libraries keep for the process;
+  // "<unnamed>", unnamed unions and structs, whose members share them.
   std::set<std::string> reads, writes;
   bool reads_everything = false, writes_everything = false;
   bool throws = false;     // it has code that throws
   bool checks = false;     // the same, by a throw expression or a check
   bool may_throw = false;  // it calls functions of libraries that may throw
   bool traps = false;      // it divides integers, which may end the program
+  // It calls functions of libraries, which may run code of the spec, as containers construct and destroy elements.
+  bool calls_libraries = false;
   std::set<const clang::VarDecl*> read_variables,
       written_variables;           // locals and parameters; only membership is tested
   std::set<std::string> declared;  // names of locals, including parameters of lambdas
@@ -42,6 +46,8 @@ struct SideEffects {
   bool captures = false;           // has a lambda with explicit captures
   void set_everything() { reads_everything = writes_everything = true; }
   bool is_pure() const { return writes.empty() && !writes_everything && written_variables.empty(); }
+  /// Whether it runs to its end for arguments for which it is meant, and changes nothing.
+  bool is_pure_and_ends() const { return is_pure() && !throws && !checks; }
   bool changes_fields() const { return !writes.empty() || writes_everything; }
 };
 

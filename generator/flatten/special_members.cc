@@ -144,10 +144,33 @@ std::string why_different(const Special& special, const clang::CXXRecordDecl& de
   return "";
 }
 
+/// The constructor, assignment or comparison of `derived` that takes a base, which flattened takes the class itself; or
+/// null.
+const clang::CXXMethodDecl* find_taking_base(const clang::CXXRecordDecl& derived) {
+  const auto takes_base = [&](const clang::CXXMethodDecl* method) {
+    const bool is_special = llvm::isa<clang::CXXConstructorDecl>(method) || is_comparison(*method) ||
+                            method->getOverloadedOperator() == clang::OO_Equal;
+    if (!is_special || method->isImplicit() || method->getMinRequiredArguments() > 1 || method->param_empty())
+      return false;
+    const auto* taken = method->getParamDecl(0)->getType().getNonReferenceType()->getAsCXXRecordDecl();
+    return taken && derived.isDerivedFrom(taken);
+  };
+  const auto found = std::find_if(derived.method_begin(), derived.method_end(), takes_base);
+  return found == derived.method_end() ? nullptr : *found;
+}
+
 }  // namespace
 
 void check_special_members(const Family& family, const Entity& entity) {
   const auto record = [&](size_t level) -> const clang::CXXRecordDecl& { return *entity.levels[level].symbol->record; };
+  for (size_t level = 0; level + 1 < entity.levels.size(); ++level)
+    if (const clang::CXXMethodDecl* method = find_taking_base(record(level))) {
+      family.specs().reject(
+          family.parsed().token(family.specs().manager(), method->getLocation()),
+          "this takes the base, and C++ has one of its own for this class besides; flattened, this is it",
+          "write a method of another name");
+      return;
+    }
   for (size_t level = 1; level < entity.levels.size() && !entity.is_module(); ++level)
     for (size_t below = level; below-- > 0;) {
       const bool loses = loses_declared_copy(record(level), record(below));

@@ -152,7 +152,7 @@ class SuperCalls {
       const bool is_name = llvm::isa<clang::DeclRefExpr>(spelled);
       bound.can_repeat &= stays && (is_name || !body.captures);
       bound.can_move_once &=
-          stays || (own.is_pure() && body.is_pure() && !body.captures && uses(definition, *parameter) <= 1);
+          stays || (own.is_pure_and_ends() && body.is_pure() && !body.captures && uses(definition, *parameter) <= 1);
       std::vector<Replacement> inside;  // super calls in the argument
       if (!is_default) inside = in(site.function, site.level, *argument, site.arguments);
       Fragment text = family_.render(span(argument->getSourceRange()), level(from), entity_,

@@ -15,7 +15,8 @@ void Writes::add(const clang::Expr& written, bool inside) {
     if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(member->getMemberDecl())) {
       found_.writes.insert("::" + variable->getNameAsString());
     } else if (is_this(member->getBase())) {
-      found_.writes.insert(member->getMemberDecl()->getNameAsString());
+      const std::string field = member->getMemberDecl()->getNameAsString();
+      found_.writes.insert(field.empty() ? kUnnamed : field);
     } else {
       add(*member->getBase(), member->isArrow());
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <string>
@@ -137,6 +138,77 @@ struct BetaByRange {
 
   int64_t values[3] = {1, 2, 3};
   int64_t mine;
+};
+
+inline int64_t beta_made = 0;
+
+struct BetaPart {
+  BetaPart() { ++beta_made; }
+  BetaPart(const BetaPart&) { ++beta_made; }
+  ~BetaPart() { ++beta_made; }
+};
+
+struct BetaByElement {
+  BetaByElement() {
+    parts.resize(3);
+    mine = beta_made;
+  }
+
+  std::vector<BetaPart> parts;
+  int64_t mine;
+};
+
+struct BetaByTemporary {
+  BetaByTemporary() {
+    BetaPart();
+    mine = beta_made;
+  }
+  int64_t mine;
+};
+
+struct BetaByEnvironment {
+  BetaByEnvironment() {
+    setenv("MODULAR_GOLDEN", "x", 1);
+    mine = std::getenv("MODULAR_GOLDEN") ? 1 : 0;
+  }
+  int64_t mine;
+};
+
+struct BetaWhole {
+  int64_t number;
+};
+
+struct BetaSame {
+  int64_t number;
+};
+
+struct BetaByUnion {
+  union {
+    BetaWhole whole = {1};
+    BetaSame same;
+  };
+
+  BetaByUnion() {
+    whole.number = 5;
+    mine = same.number;
+  }
+  int64_t mine;
+};
+
+struct BetaPeak {
+  int64_t value = 0;
+  explicit BetaPeak(int64_t number) : value(number) {}
+  BetaPeak(const BetaPeak&) = default;
+  BetaPeak& operator=(const BetaPeak& other) {
+    value = std::max(value, other.value);
+    return *this;
+  }
+};
+
+struct BetaByAssignment {
+  explicit BetaByAssignment(int64_t number) : peak(number) { peak = BetaPeak(2); }
+
+  BetaPeak peak;
 };
 
 }  // namespace modular::beta

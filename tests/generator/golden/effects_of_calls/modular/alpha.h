@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <string>
@@ -93,6 +94,56 @@ struct AlphaByReference {
 struct AlphaByRange {
   AlphaByRange() { std::ranges::fill(values, 7); }
   int64_t values[3] = {1, 2, 3};
+};
+
+inline int64_t alpha_made = 0;
+struct AlphaPart {
+  AlphaPart() { ++alpha_made; }
+  AlphaPart(const AlphaPart&) { ++alpha_made; }
+  ~AlphaPart() { ++alpha_made; }
+};
+
+struct AlphaByElement {
+  AlphaByElement() { parts.resize(3); }
+  std::vector<AlphaPart> parts;
+};
+
+struct AlphaByTemporary {
+  AlphaByTemporary() { AlphaPart(); }
+};
+
+struct AlphaByEnvironment {
+  AlphaByEnvironment() { setenv("MODULAR_GOLDEN", "x", 1); }
+};
+
+struct AlphaWhole {
+  int64_t number;
+};
+struct AlphaSame {
+  int64_t number;
+};
+
+struct AlphaByUnion {
+  AlphaByUnion() { whole.number = 5; }
+  union {
+    AlphaWhole whole = {1};
+    AlphaSame same;
+  };
+};
+
+struct AlphaPeak {
+  int64_t value = 0;
+  explicit AlphaPeak(int64_t number) : value(number) {}
+  AlphaPeak(const AlphaPeak&) = default;
+  AlphaPeak& operator=(const AlphaPeak& other) {
+    value = std::max(value, other.value);
+    return *this;
+  }
+};
+
+struct AlphaByAssignment {
+  explicit AlphaByAssignment(int64_t number) : peak(number) {}
+  AlphaPeak peak;
 };
 
 }  // namespace modular::alpha

@@ -56,4 +56,28 @@ struct BetaByRange : alpha::AlphaByRange {
   int64_t mine;
 };
 
+struct BetaByElement : alpha::AlphaByElement {
+  BetaByElement() : AlphaByElement(), mine(alpha::alpha_made) {}
+  int64_t mine;
+};
+
+struct BetaByTemporary : alpha::AlphaByTemporary {
+  BetaByTemporary() : AlphaByTemporary(), mine(alpha::alpha_made) {}
+  int64_t mine;
+};
+
+struct BetaByEnvironment : alpha::AlphaByEnvironment {
+  BetaByEnvironment() : AlphaByEnvironment(), mine(std::getenv("MODULAR_GOLDEN") ? 1 : 0) {}
+  int64_t mine;
+};
+
+struct BetaByUnion : alpha::AlphaByUnion {
+  BetaByUnion() : AlphaByUnion(), mine(same.number) {}
+  int64_t mine;
+};
+
+struct BetaByAssignment : alpha::AlphaByAssignment {
+  explicit BetaByAssignment(int64_t number) : AlphaByAssignment(number) { peak = alpha::AlphaPeak(2); }
+};
+
 }  // namespace modular::beta

@@ -1,0 +1,36 @@
+// The base of beta.h.
+#pragma once
+
+#include <cstdint>
+
+#include "modular/modular.h"
+
+namespace modular::alpha {
+MODULAR_FAMILY(Alpha);
+
+struct AlphaNumber {
+  AlphaNumber() = default;
+  explicit AlphaNumber(int64_t of) : number(of) {}
+  int64_t number = 1;
+};
+
+struct AlphaCompared {
+  int64_t number = 1;
+};
+
+struct AlphaCounted {
+  int64_t count(int64_t) const { return 1; }
+};
+
+struct AlphaRecounted : AlphaCounted {
+  int64_t count(double) const { return 2; }
+};
+
+struct AlphaChosen {
+  AlphaChosen(int64_t of, bool chooses) {
+    if (chooses) number = of;
+  }
+  int64_t number = 1;
+};
+
+}  // namespace modular::alpha
