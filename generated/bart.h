@@ -395,8 +395,7 @@ class BartForSequenceClassificationImpl : public Module {
     Tensor hidden_states = model(batch, decoder_input_ids);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     const Tensor is_end = batch.input_ids.eq(config.eos_token_id).to(at::kLong);
-    const Tensor last_end = (is_end * position_ids(batch.input_ids)).argmax(1);
-    Tensor logits = classification_head(tokens_at(hidden_states, last_end));
+    Tensor logits = classification_head(last_tokens(hidden_states, is_end, /*pad_token_id=*/0));
     return classification_outputs(logits, batch, config.problem_type);
   }
 
@@ -510,8 +509,7 @@ inline const Plan bart_model_plan = {
 // The parallel plan of BartForSequenceClassification.
 inline const Plan bart_for_sequence_classification_plan = bart_model_plan.under("model").with({
     .last = {"classification_head"},
-    .context_error =
-        "argmax over a dimension that is split by the positions of the sequence: each rank sees only its positions",
+    .full_loss = true,
 });
 
 inline const bool bart_for_sequence_classification_registered =

@@ -693,8 +693,7 @@ class MT5ForSequenceClassificationImpl : public Module {
     Tensor hidden_states = transformer(batch, decoder_input_ids);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     const Tensor is_end = batch.input_ids.eq(config.eos_token_id).to(at::kLong);
-    const Tensor last_end = (is_end * position_ids(batch.input_ids)).argmax(1);
-    Tensor logits = classification_head(tokens_at(hidden_states, last_end));
+    Tensor logits = classification_head(last_tokens(hidden_states, is_end, /*pad_token_id=*/0));
     return classification_outputs(logits, batch, config.problem_type);
   }
 
@@ -830,13 +829,11 @@ inline const bool mt5_for_sentence_embedding_registered = register_entry<MT5ForS
     "mt5", "MT5EncoderModel", "sentence-embedding", "mt5", mt5_for_sentence_embedding_plan);
 
 // The parallel plan of MT5ForSequenceClassification.
-inline const Plan mt5_for_sequence_classification_plan =
-    mt5_model_plan.under("transformer")
-        .with({
-            .last = {"classification_head"},
-            .context_error = "argmax over a dimension that is split by the positions of the sequence: each rank sees "
-                             "only its positions",
-        });
+inline const Plan mt5_for_sequence_classification_plan = mt5_model_plan.under("transformer")
+                                                             .with({
+                                                                 .last = {"classification_head"},
+                                                                 .full_loss = true,
+                                                             });
 
 inline const bool mt5_for_sequence_classification_registered = register_entry<MT5ForSequenceClassification, MT5Config>(
     "mt5", "MT5ForSequenceClassification", "sequence-classification", "mt5", mt5_for_sequence_classification_plan);

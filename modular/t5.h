@@ -510,8 +510,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT T5ForSequenceClassificati
     if (!decoder_input_ids.defined()) decoder_input_ids = shift_right(batch.input_ids, config);
     Tensor hidden_states = transformer(batch, decoder_input_ids);
     const Tensor is_end = batch.input_ids.eq(config.eos_token_id).to(at::kLong);
-    const Tensor last_end = (is_end * position_ids(batch.input_ids)).argmax(1);
-    Tensor logits = classification_head(tokens_at(hidden_states, last_end));
+    Tensor logits = classification_head(last_tokens(hidden_states, is_end, /*pad_token_id=*/0));
     return classification_outputs(logits, batch, config.problem_type);
   }
 
