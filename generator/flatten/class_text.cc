@@ -182,10 +182,18 @@ class ClassText {
                                   [&](const clang::CXXMethodDecl* one) { return overrides_library(*one); });
   }
 
-  /// Removes `override` and `final` from methods that override only methods of specs.
-  void drop_override(const Member& member, std::vector<Replacement>& replacements) const {
+  /// Makes methods that override only methods of specs virtual by themselves: nothing is overridden when flattened, but
+  /// other classes may derive.
+  void replace_override(const Member& member, std::vector<Replacement>& replacements) const {
     const auto* method = llvm::dyn_cast_or_null<clang::CXXMethodDecl>(member.decl);
     if (!method || overrides_library(*method)) return;
+    if (method->size_overridden_methods() > 0 && !method->isVirtualAsWritten()) {
+      SourceSpan where = family_.parsed().token(family_.specs().manager(), method->getBeginLoc());
+      where.end = where.begin;
+      Fragment word;
+      word.add(std::string("virtual "));
+      replacements.push_back({where, word});
+    }
     for (const auto* attribute : method->attrs()) {
       if (!llvm::isa<clang::OverrideAttr, clang::FinalAttr>(attribute)) continue;
       SourceSpan where = family_.parsed().span(family_.specs().manager(), attribute->getRange());
@@ -208,7 +216,7 @@ class ClassText {
       replacements = kept_calls(member);
     for (const AnnotationMacro& note : annotations_on(*member.slice->decls.front(), family_))
       if (note.kind == AnnotationKind::tp_none) replacements.push_back({note.where, Fragment()});
-    drop_override(member, replacements);
+    replace_override(member, replacements);
     if (!member.inherited_annotations.empty()) {
       const uint32_t code = next_code(get_text(member.level), whole.begin);
       Fragment words;

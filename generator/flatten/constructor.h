@@ -190,6 +190,8 @@ class ConstructorInliner {
 
   /// The intended value is ambiguous: the redeclaration's, or the one that the body assigns after it.
   void reject_overwritten(const Part& part);
+  /// Rejects a part that is dropped with its field, if it changes anything else.
+  void reject_lost(const Part& part);
   void reject_order(const Part& part);
 
   struct Skipped {

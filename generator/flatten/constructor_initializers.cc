@@ -23,9 +23,12 @@ void ConstructorInliner::add_initializer(const clang::CXXCtorInitializer& init, 
   part.level = level;
   part.where = where;
   if (init.isAnyMemberInitializer()) part.field = init.getAnyMember()->getNameAsString();
-  if (is_dropped(part.field, level)) return void(initialized_.insert(part.field));
   part.registered = registered_name(init.getInit());
   part.effects = find_side_effects(init.getInit(), meant_, arguments_);
+  if (is_dropped(part.field, level)) {
+    reject_lost(part);
+    return void(initialized_.insert(part.field));
+  }
   if (!part.field.empty()) part.effects.writes.insert(part.field);
   part.comment = comments_at(slice, where, level, arguments);
   part.text = [this, where, level, arguments] { return render(where, level, arguments, calls_[level]); };

@@ -95,7 +95,9 @@ void ConstructorInliner::add_statement(const clang::Stmt& stmt, SourceSpan slice
   part.is_guard = leaves_a_guard(stmt);
   if (is_dropped(part.field, level)) {
     const bool is_creation = !assignment.decl->hasInClassInitializer() && initialized_.insert(part.field).second;
-    if (!is_creation && part.registered.empty() && !entity_.removed.count(part.field)) reject_overwritten(part);
+    if (!is_creation && part.registered.empty() && !entity_.removed.count(part.field)) return reject_overwritten(part);
+    part.effects = find_side_effects(&stmt, meant_, arguments_);
+    reject_lost(part);
     return;
   }
   // A statement that only serves a removed member goes with it.
@@ -230,6 +232,19 @@ void ConstructorInliner::reject_overwritten(const Part& part) {
           "'" + part.field + "' is initialized here, but the base's constructor assigns it another value",
           "declare it without an initializer, and assign it in this class's constructor",
           {{Diagnostic::Severity::note, part.where, "it is assigned here", "", {}}});
+}
+
+void ConstructorInliner::reject_lost(const Part& part) {
+  const bool changes =
+      part.effects.writes_everything || std::ranges::any_of(part.effects.writes, [&](const std::string& name) {
+        return name != part.field && !name.starts_with("<") && !is_dropped(name, part.level);
+      });
+  if (!changes) return;
+  family_.specs().reject(part.where,
+                         "this initializes '" + part.field +
+                             "', which a derived class redeclares or removes, and changes something else, which would "
+                             "be lost",
+                         "do this in a statement of its own");
 }
 
 void ConstructorInliner::reject_order(const Part& part) {

@@ -4,11 +4,13 @@
 #include <clang/AST/DeclFriend.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "generator/flatten/family.h"
 #include "generator/flatten/library_effects.h"
+#include "generator/flatten/side_effects.h"
 
 namespace modgen {
 namespace {
@@ -159,10 +161,59 @@ const clang::CXXMethodDecl* find_taking_base(const clang::CXXRecordDecl& derived
   return found == derived.method_end() ? nullptr : *found;
 }
 
+/// A field that `T()` and std::make_unique<T>() set to zero in C++, where the class's default constructor is not of its
+/// own, and that the bases' constructors, which become its own, leave as it is; or null.
+const clang::FieldDecl* find_unset(const Entity& entity) {
+  const auto has_own = [](const clang::CXXRecordDecl& record) { return record.hasUserProvidedDefaultConstructor(); };
+  const clang::CXXRecordDecl& derived = *entity.levels[0].symbol->record;
+  if (entity.is_module() || !derived.hasDefaultConstructor() || has_own(derived)) return nullptr;
+  std::set<std::string> set;
+  bool any = false;
+  for (const Level& level : entity.levels)
+    for (const clang::CXXConstructorDecl* constructor : level.symbol->record->ctors()) {
+      if (!constructor->isDefaultConstructor() || !constructor->isUserProvided()) continue;
+      any = true;
+      static const MethodsMeant kNone;
+      SideEffects effects = find_initializer_effects(*constructor, kNone);
+      add(effects, find_side_effects(constructor->getBody(), kNone));
+      set.insert(effects.writes.begin(), effects.writes.end());
+      for (const clang::CXXCtorInitializer* init : constructor->inits())
+        if (init->isWritten() && init->isAnyMemberInitializer()) set.insert(init->getAnyMember()->getNameAsString());
+    }
+  if (!any) return nullptr;
+  for (const Level& level : entity.levels)
+    for (const clang::FieldDecl* field : level.symbol->record->fields()) {
+      const auto* record = field->getType()->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
+      const bool is_unset = !field->hasInClassInitializer() && !set.contains(field->getNameAsString()) &&
+                            (!record || record->hasTrivialDefaultConstructor());
+      if (is_unset && !entity.removed.count(field->getNameAsString())) return field;
+    }
+  return nullptr;
+}
+
 }  // namespace
+
+void check_redeclared(const Family& family, const clang::FieldDecl& field, SourceSpan where) {
+  if (!field.hasInClassInitializer()) return;
+  static const MethodsMeant kNone;
+  const SideEffects effects = find_side_effects(field.getInClassInitializer(), kNone);
+  if (effects.reads.empty() && !effects.reads_everything && effects.is_pure_and_ends()) return;
+  family.specs().reject(where,
+                        "the initializer of '" + field.getNameAsString() +
+                            "', which this redeclares, would run where the base's ran, before the base's constructor",
+                        "write a value that reads no members, or set it in a constructor");
+}
 
 void check_special_members(const Family& family, const Entity& entity) {
   const auto record = [&](size_t level) -> const clang::CXXRecordDecl& { return *entity.levels[level].symbol->record; };
+  if (const clang::FieldDecl* field = find_unset(entity)) {
+    family.specs().reject(family.parsed().token(family.specs().manager(), field->getLocation()),
+                          "C++ sets '" + field->getNameAsString() + "' to zero in a new '" +
+                              entity.levels[0].symbol->name +
+                              "()', and flattened, the constructor of a base would leave it as it is",
+                          "give it an initializer");
+    return;
+  }
   for (size_t level = 0; level + 1 < entity.levels.size(); ++level)
     if (const clang::CXXMethodDecl* method = find_taking_base(record(level))) {
       family.specs().reject(

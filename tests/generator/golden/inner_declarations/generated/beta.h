@@ -35,7 +35,7 @@ class BetaCounterImpl : public Module {
 
   virtual double get() { return 1.0; }
 
-  double get() const { return 5.0; }
+  virtual double get() const { return 5.0; }
 
   /// Everything at once.
   double both() {

@@ -10,8 +10,8 @@ class BetaSizeImpl : public Module {
  public:
   BetaSizeImpl() { size = value(); }
 
-  int64_t value() { return 2; }
-  double scaled(double factor = 2.0) { return factor * 10.0 * static_cast<double>(size); }
+  virtual int64_t value() { return 2; }
+  virtual double scaled(double factor = 2.0) { return factor * 10.0 * static_cast<double>(size); }
 
   double run() { return scaled(); }
 

@@ -26,7 +26,7 @@ class BetaScaleImpl : public Module {
     bounded = grown(3.0);
     bounded += factor;
   }
-  double scaled(double x) { return x - bounded; }
+  virtual double scaled(double x) { return x - bounded; }
 
   virtual double added(double x) { return x + bounded; }
   Tensor forward(const Tensor& x) { return x * scaled(1.0) + added(2.0); }

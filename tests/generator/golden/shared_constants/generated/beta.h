@@ -53,7 +53,7 @@ int64_t doubled(const Shape& shape) {
 struct BetaShape {
   virtual ~BetaShape() = default;
 
-  int64_t area() const { return 2; }
+  virtual int64_t area() const { return 2; }
 
   int64_t by_pointers() const {
     const std::vector<const BetaShape*> all = {this};
@@ -66,6 +66,14 @@ struct BetaShape {
     const std::optional<BetaShape> one(*this);
     return all[0].area() + one->area();
   }
+};
+
+struct BetaShapes {
+  struct Larger : BetaShape {
+    int64_t area() const { return 7; }
+  };
+  static int64_t area_of(const BetaShape& shape) { return shape.area(); }
+  static int64_t largest() { return area_of(Larger()); }
 };
 
 }  // namespace modular::beta

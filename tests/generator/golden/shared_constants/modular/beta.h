@@ -29,4 +29,12 @@ struct BetaShape : alpha::AlphaShape {
   }
 };
 
+struct BetaShapes {
+  struct Larger : BetaShape {
+    int64_t area() const { return 7; }
+  };
+  static int64_t area_of(const BetaShape& shape) { return shape.area(); }
+  static int64_t largest() { return area_of(Larger()); }
+};
+
 }  // namespace modular::beta

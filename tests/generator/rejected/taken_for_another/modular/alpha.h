@@ -33,4 +33,19 @@ struct AlphaChosen {
   int64_t number = 1;
 };
 
+struct AlphaSet {
+  AlphaSet() { number = 1; }
+  int64_t number;
+};
+
+struct AlphaPair {
+  int64_t first = 1;
+  int64_t second = 2;
+};
+
+struct AlphaTaken {
+  explicit AlphaTaken(int64_t number) : rest(number), taken(rest++) {}
+  int64_t rest, taken;
+};
+
 }  // namespace modular::alpha

@@ -1,5 +1,5 @@
 // Members that take the base, which flattened is the class; members of a base that another redefines; an argument that
-// throws before the base's constructor runs.
+// throws before the base's constructor runs; fields that C++ sets to zero, initializes later, or initializes twice.
 #pragma once
 
 #include <vector>
@@ -33,6 +33,19 @@ struct BetaRecounted : alpha::AlphaRecounted {
 
 struct BetaChosen : alpha::AlphaChosen {
   BetaChosen(const std::vector<int64_t>& numbers, bool chooses) : AlphaChosen(numbers.at(5), chooses) {}
+};
+
+struct BetaUnset : alpha::AlphaSet {
+  int64_t more;
+};
+
+struct BetaReordered : alpha::AlphaPair {
+  int64_t first = second + 1;
+};
+
+struct BetaTaken : alpha::AlphaTaken {
+  using AlphaTaken::AlphaTaken;
+  int64_t taken = 5;
 };
 
 }  // namespace modular::beta
