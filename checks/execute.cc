@@ -87,6 +87,9 @@ std::string program_text(const std::string& family, const std::string& generated
   return text + "const std::vector<std::string> compared_strings = {" + strings + "};\n}\n";
 }
 
+/// What every program would instantiate of libtorch.
+constexpr const char* kLibtorchHeaders = "cmake/pch.h";
+
 class Executor {
  public:
   explicit Executor(const ExecuteOptions& options)
@@ -96,6 +99,7 @@ class Executor {
     for (const char* folder : {"runtime/model", "checks/execute"})
       for (const auto& file : fs::directory_iterator(options_.tree.shipped / folder))
         if (file.path().extension() == ".h") headers.push_back(fs::canonical(file.path()).string());
+    headers.push_back(fs::canonical(options_.tree.shipped / kLibtorchHeaders).string());
     std::ranges::sort(headers);
     for (const std::string& header : headers) identity_ += header + digest(read_file(header));
     libraries_ = digest(read_file(options_.tree.shipped / "modular/modular.h"));
@@ -144,7 +148,7 @@ class Executor {
     const bool is_clang = compiler_.find("clang") != std::string::npos;
     const fs::path precompiled = header_.string() + (is_clang ? ".pch" : ".gch");
     if (fs::exists(precompiled)) return;
-    write_file(header_, "#include \"checks/execute/trace.h\"\n");
+    write_file(header_, std::string("#include \"") + kLibtorchHeaders + "\"\n#include \"checks/execute/trace.h\"\n");
     const fs::path temporary = folder / ("contract." + std::to_string(getpid()));
     const Ended ended = run(compile({"-x", "c++-header", header_.string(), "-o", temporary.string()}));
     if (!ended.succeeded) throw std::runtime_error("the contract does not compile:\n" + ended.output);
