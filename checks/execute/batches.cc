@@ -82,9 +82,13 @@ class BatchMaker {
     // A language model's placeholders: one per patch, before the text.
     const int64_t side = size / std::max<int64_t>(1, find_integer(integers_, "patch_size", size));
     batch_.input_ids.masked_fill_(batch_.input_ids.eq(placeholder), placeholder == 0 ? 1 : 0);
-    batch_.input_ids = at::cat({at::full({rows_, side * side}, placeholder, at::kLong), batch_.input_ids}, 1);
+    // In all as many positions as four ranks can share.
+    const int64_t seq = (side * side + kSeq) / 4 * 4;
+    batch_.input_ids =
+        at::cat({at::full({rows_, side * side}, placeholder, at::kLong), batch_.input_ids}, 1).narrow(1, 0, seq);
     if (batch_.attention_mask.defined())
-      batch_.attention_mask = at::cat({at::ones({rows_, side * side}, at::kLong), batch_.attention_mask}, 1);
+      batch_.attention_mask =
+          at::cat({at::ones({rows_, side * side}, at::kLong), batch_.attention_mask}, 1).narrow(1, 0, seq);
   }
 
   void make_labels() {
