@@ -283,7 +283,8 @@ class Merge {
         if (member.kind == Member::Kind::method) inherit_comment(*inherited, member);
         if (member.kind == Member::Kind::field) inherit_annotations(*inherited, member);
         if (const auto* field = llvm::dyn_cast_or_null<clang::FieldDecl>(member.decl))
-          check_redeclared(family_, *field, member.slice->core);
+          check_redeclared(family_, *field, llvm::dyn_cast_or_null<clang::FieldDecl>(inherited->decl),
+                           member.slice->core);
         *inherited = std::move(member);
         return;
       }

@@ -193,15 +193,28 @@ const clang::FieldDecl* find_unset(const Entity& entity) {
 
 }  // namespace
 
-void check_redeclared(const Family& family, const clang::FieldDecl& field, SourceSpan where) {
-  if (!field.hasInClassInitializer()) return;
+void check_redeclared(const Family& family, const clang::FieldDecl& field, const clang::FieldDecl* inherited,
+                      SourceSpan where) {
   static const MethodsMeant kNone;
-  const SideEffects effects = find_side_effects(field.getInClassInitializer(), kNone);
-  if (effects.reads.empty() && !effects.reads_everything && effects.is_pure_and_ends()) return;
-  family.specs().reject(where,
-                        "the initializer of '" + field.getNameAsString() +
-                            "', which this redeclares, would run where the base's ran, before the base's constructor",
-                        "write a value that reads no members, or set it in a constructor");
+  const std::string name = "'" + field.getNameAsString() + "'";
+  if (field.hasInClassInitializer()) {
+    const SideEffects effects = find_side_effects(field.getInClassInitializer(), kNone);
+    if (!effects.reads.empty() || effects.reads_everything || !effects.is_pure_and_ends())
+      return family.specs().reject(
+          where,
+          "the initializer of " + name +
+              ", which this redeclares, would run where the base's ran, before the base's constructor",
+          "write a value that reads no members, or set it in a constructor");
+  }
+  if (!inherited || !inherited->hasInClassInitializer()) return;
+  if (find_side_effects(inherited->getInClassInitializer(), kNone).is_pure_and_ends()) return;
+  family.specs().reject(where, "the base's initializer of " + name + ", which this redeclares, does something besides",
+                        "do that in a constructor",
+                        {{Diagnostic::Severity::note,
+                          family.parsed().token(family.specs().manager(), inherited->getLocation()),
+                          "the base's",
+                          "",
+                          {}}});
 }
 
 void check_special_members(const Family& family, const Entity& entity) {

@@ -20,9 +20,10 @@ struct SourceSpan;
 /// Rejects members that take the base, and fields that C++ sets to zero.
 void check_special_members(const Family& family, const Entity& entity);
 
-/// Rejects an initializer of a field that redeclares an inherited one if it is not the same where that one's ran, which
-/// is before the base's constructor.
-void check_redeclared(const Family& family, const clang::FieldDecl& field, SourceSpan where);
+/// Rejects an initializer of a field that redeclares an `inherited` one if it is not the same where that one's ran,
+/// which is before the base's constructor, or if that one's does something besides.
+void check_redeclared(const Family& family, const clang::FieldDecl& field, const clang::FieldDecl* inherited,
+                      SourceSpan where);
 
 /// Rejects static variables that classes of the family share: flattened, each would have its own.
 void check_shared_variables(const Family& family, const Entity& entity, const std::vector<Member>& members);

@@ -48,4 +48,9 @@ struct AlphaTaken {
   int64_t rest, taken;
 };
 
+struct AlphaCounting {
+  int64_t rest = 3;
+  int64_t taken = rest++;
+};
+
 }  // namespace modular::alpha

@@ -48,4 +48,8 @@ struct BetaTaken : alpha::AlphaTaken {
   int64_t taken = 5;
 };
 
+struct BetaCounting : alpha::AlphaCounting {
+  int64_t taken = 5;
+};
+
 }  // namespace modular::beta
