@@ -135,15 +135,14 @@ class Merge {
   void reintroduce(const clang::UsingDecl& use, const Slice& slice, std::set<std::string>& names) {
     const std::string name = use.getDeclName().getAsString();
     names.insert(name);
-    const auto is_named = [&](const Member& member) {
-      return std::any_of(use.shadow_begin(), use.shadow_end(), [&](const clang::UsingShadowDecl* one) {
-        return one->getTargetDecl()->getDeclContext()->getPrimaryContext() == &record(member.level);
-      });
-    };
+    std::set<size_t> named;
+    for (const clang::UsingShadowDecl* one : use.shadows())
+      for (size_t level = 0; level < entity_.levels.size(); ++level)
+        if (one->getTargetDecl()->getDeclContext()->getPrimaryContext() == &record(level)) named.insert(level);
     for (Member& member : members_) {
       if (member.name != name) continue;
       member.access = use.getAccess();
-      if (is_named(member)) continue;
+      if (named.contains(member.level) || named.upper_bound(member.level) == named.end()) continue;
       family_.specs().reject(slice.core,
                              "this names a base's '" + name + "' that another base in between redefines, whose '" +
                                  name + "' the flattened class has",
