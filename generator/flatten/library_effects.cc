@@ -231,10 +231,39 @@ bool library_may_throw(const clang::FunctionDecl& callee) {
   return !cannot_throw(callee);
 }
 
+namespace {
+
+/// Whether objects of a class are of a spec, or hold such objects.
+bool holds_spec(const clang::CXXRecordDecl& record) {
+  if (is_of_spec(record)) return true;
+  const std::vector<clang::QualType> arguments = type_arguments(record);
+  return std::any_of(arguments.begin(), arguments.end(), [](clang::QualType type) {
+    const auto* held = type.getNonReferenceType()->getAsCXXRecordDecl();
+    return held && holds_spec(*held);
+  });
+}
+
+}  // namespace
+
 bool runs_other_code(const clang::FunctionDecl& callee) {
   if (is_of_spec(callee) || callee.isTrivial() || callee.getBuiltinID() != 0) return false;
   const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&callee);
-  return !method || !(method->getParent()->isLambda() || method->isConst());
+  if (method && (method->getParent()->isLambda() || method->isConst())) return false;
+  if (method && holds_spec(*method->getParent())) return true;
+  const auto holds = [](clang::QualType type) {
+    const auto* record = type.getNonReferenceType()->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
+    return record && !record->isLambda() && holds_spec(*record);  // the bodies of lambdas are followed
+  };
+  if (const clang::TemplateArgumentList* given = callee.getTemplateSpecializationArgs())
+    for (const clang::TemplateArgument& argument : given->asArray())
+      if (argument.getKind() == clang::TemplateArgument::Type && holds(argument.getAsType())) return true;
+  return std::any_of(callee.param_begin(), callee.param_end(),
+                     [&](const clang::ParmVarDecl* parameter) { return holds(parameter->getType()); });
+}
+
+bool writes_process(llvm::StringRef name) {
+  static constexpr llvm::StringRef names[] = {"global", "manual_seed", "putenv", "srand", "unsetenv"};
+  return name.starts_with("set") || std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
 bool reads_process(llvm::StringRef name) {

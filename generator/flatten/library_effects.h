@@ -57,8 +57,11 @@ bool cannot_throw(const clang::FunctionDecl& function);
 /// Whether an exception may leave the function of a library, other than for lack of memory in a copy.
 bool library_may_throw(const clang::FunctionDecl& callee);
 
-/// Whether the function of a library may run code that is not its own, or change state of the process.
+/// Whether the function of a library may run code of the spec: of elements and of functions that it is passed.
 bool runs_other_code(const clang::FunctionDecl& callee);
+
+/// Whether a function of that name changes state of the process that others read: setenv.
+bool writes_process(llvm::StringRef name);
 
 /// Whether a function of that name reads state of the process that others set: getenv, get_default_dtype.
 bool reads_process(llvm::StringRef name);

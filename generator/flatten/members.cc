@@ -143,6 +143,8 @@ class Merge {
       if (member.name != name) continue;
       member.access = use.getAccess();
       if (named.contains(member.level) || named.upper_bound(member.level) == named.end()) continue;
+      const auto* method = llvm::dyn_cast_or_null<clang::CXXMethodDecl>(member.decl);
+      if (method && method->size_overridden_methods() > 0) continue;  // calls of the other one run it
       family_.specs().reject(slice.core,
                              "this names a base's '" + name + "' that another base in between redefines, whose '" +
                                  name + "' the flattened class has",

@@ -176,7 +176,10 @@ class Reader : public SyntaxVisitor {
   void call_library(const clang::FunctionDecl& callee) {
     found.may_throw |= library_may_throw(callee);
     found.calls_libraries |= runs_other_code(callee);
-    if (callee.getDeclName().isIdentifier() && reads_process(callee.getName())) found.reads.insert(kProcess);
+    if (!callee.getDeclName().isIdentifier() || is_of_spec(callee)) return;
+    const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&callee);
+    if (reads_process(callee.getName())) found.reads.insert(kProcess);
+    if ((!method || method->isStatic()) && writes_process(callee.getName())) found.writes.insert(kProcess);
   }
   void writes_anything() { found.set_everything(); }
   void read_global(const clang::VarDecl& variable) {
