@@ -147,7 +147,7 @@ TEST_F(Watch, RollbackDropsLaterSteps) {
 
 TEST_F(Watch, ContinuesFilesOfAKilledRun) {
   std::vector<std::string> words =
-      training("run", kEventful + std::vector<std::string>{"--set", "train.steps=400", "--resume=auto"});
+      training("run", kEventful + std::vector<std::string>{"--set", "train.steps=200", "--resume=auto"});
   words.insert(words.begin(), MODRUN);
   for (int kills = 0; kills < 2; ++kills) {
     const auto run = testing::start_program(words, folder_.path());
@@ -159,7 +159,7 @@ TEST_F(Watch, ContinuesFilesOfAKilledRun) {
   const auto ended = testing::end_of_program(testing::start_program(words, folder_.path()));
   ASSERT_EQ(ended.status, 0) << ended.output;
   EXPECT_EQ(event_files("run").size(), 3u);
-  ASSERT_EQ(steps("run").size(), 400u);
+  ASSERT_EQ(steps("run").size(), 200u);
   expect_same_as_metrics("run");
 }
 
