@@ -87,7 +87,7 @@ std::string program_text(const std::string& family, const std::string& generated
   return text + "const std::vector<std::string> compared_strings = {" + strings + "};\n}\n";
 }
 
-/// What every program would instantiate of libtorch.
+/// The header of libtorch, with the instances that every program needs.
 constexpr const char* kLibtorchHeaders = "cmake/pch.h";
 
 class Executor {

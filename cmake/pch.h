@@ -62,7 +62,7 @@ inline void instantiate(torch::nn::Conv1dImpl& conv1, torch::nn::Conv2dImpl& con
                      bilinear);
 }
 
-/// What transposed convolutions override.
+/// Methods that transposed convolutions override.
 inline void instantiate(torch::nn::ConvNdImpl<1, torch::nn::ConvTranspose1dImpl>& transpose1,
                         torch::nn::ConvNdImpl<2, torch::nn::ConvTranspose2dImpl>& transpose2,
                         torch::nn::ConvNdImpl<3, torch::nn::ConvTranspose3dImpl>& transpose3) {

@@ -244,6 +244,7 @@ void expect_same_training(const std::string& architecture, const MeshShape& shap
         ASSERT_NEAR(report[sum], expected[sum], 10 * tolerance * scale) << "parameters after training";
     }
   }
+  for (const Report& report : reports) ASSERT_EQ(report.size(), begin) << "numbers of no variant";
 }
 
 }  // namespace modular::testing
