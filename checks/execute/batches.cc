@@ -3,13 +3,14 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <stdexcept>
+#include <string_view>
 
 #include "runtime/parallel/parameters/config_integers.h"
 
 namespace modular::execute {
 namespace {
 
-constexpr int64_t kSamples = 4, kSeq = 12, kTargetSeq = 8;
+constexpr int64_t kSamples = 4, kSeq = 16, kTargetSeq = 8;
 
 /// The integer field with this name, or, of the nested configs, the first one.
 int64_t find_integer(const ConfigIntegers& integers, const std::string& name, int64_t otherwise) {
@@ -130,6 +131,17 @@ Batch find_rows(const Batch& batch, int64_t index, int64_t count) {
     if (!tensor.defined()) return;
     const int64_t rows = tensor.size(0) / count;
     tensor = tensor.narrow(0, index * rows, rows);
+  });
+  return part;
+}
+
+Batch find_positions(const Batch& batch, const Entry& entry, const Grid& grid, int64_t cp_rank) {
+  Batch part = batch;
+  if (grid.cp == 1) return part;
+  const bool cuts_labels = find_task(entry.task)->labels != Task::Labels::each_row;
+  part.fields([&](std::string_view name, Tensor& tensor) {
+    if (tensor.defined() && name != "pixel_values" && (name != "labels" || cuts_labels))
+      tensor = take_context_positions(tensor, 1, grid, cp_rank);
   });
   return part;
 }

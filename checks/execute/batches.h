@@ -2,6 +2,7 @@
 #pragma once
 
 #include "checks/execute/contract_in_double.h"
+#include "checks/execute/simulated_ranks.h"
 
 namespace modular::execute {
 
@@ -19,6 +20,9 @@ Batch make_batch(const Entry& entry, const AnyConfig& config, const BatchOptions
 
 /// Part `index` of `count` equal parts of a batch's samples.
 Batch find_rows(const Batch& batch, int64_t index, int64_t count);
+
+/// The positions that a context-parallel rank has of the batch of an entry.
+Batch find_positions(const Batch& batch, const Entry& entry, const Grid& grid, int64_t cp_rank);
 
 /// The tokens [first, first + size) of each row, for a forward that continues from a cache.
 Batch find_tokens(const Batch& batch, int64_t first, int64_t size);

@@ -21,6 +21,12 @@ std::vector<Division> divisions(const Entry& entry, ExecutedModel& model, bool w
     plain = axes[0];
     for (Division& division : axes[0]) division.grid.sequence = true;
   }
+  // Sequences of all layouts are cut, but products take the one in which a rank's positions have a gap.
+  const Division zigzag{.grid = {.cp = 2, .zigzag = true}};
+  if (entry.plan->context_error.empty() && task.reads == Task::Reads::tokens) {
+    plain.push_back({.grid = {.cp = 2}});
+    axes.push_back({zigzag});
+  }
   axes.push_back({{.grid = {.dp = 2}}});
   if (!compares_rows) axes.push_back({{.micro_batches = 2}});
   std::vector<Division> stages;
@@ -41,6 +47,8 @@ std::vector<Division> divisions(const Entry& entry, ExecutedModel& model, bool w
         for (const Division& other : axes[second]) {
           Division product = one;
           product.grid.dp = std::max(product.grid.dp, other.grid.dp);
+          product.grid.cp = std::max(product.grid.cp, other.grid.cp);
+          product.grid.zigzag = product.grid.zigzag || other.grid.zigzag;
           product.micro_batches = std::max(product.micro_batches, other.micro_batches);
           if (!other.cuts.empty()) product.cuts = other.cuts;
           all.push_back(std::move(product));

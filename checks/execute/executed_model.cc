@@ -101,20 +101,29 @@ Tensor joint_gradient(const ModelParameter& parameter, const std::vector<Tensor>
   return sum;
 }
 
-/// Computes gradients of the loss and of a random weighting of the logits, of which the outputs have part `part` of
-/// `parts`.
-void run_backward(const Outputs& outputs, int64_t part, int64_t parts) {
+/// The part of an entry's outputs that a rank has.
+struct OutputPart {
+  int64_t part = 0, parts = 1;  // of the rows
+  Grid grid = {};
+  int64_t cp_rank = 0;
+  bool has_positions = false;  // whether the logits are those of the rank's positions; otherwise all cp ranks have all
+};
+
+/// Computes gradients of the loss and of a random weighting of the logits. What all cp ranks have counts on the first.
+void run_backward(const Outputs& outputs, const OutputPart& own) {
   Tensor total = outputs.loss_sum;
   if (outputs.logits.defined() && outputs.logits.is_floating_point()) {
     const int64_t rows = outputs.logits.size(0);
     std::vector<int64_t> shape = outputs.logits.sizes().vec();
-    shape[0] = rows * parts;
-    const Tensor weights = random_values("logits", shape).narrow(0, part * rows, rows);
+    shape[0] = rows * own.parts;
+    if (own.has_positions) shape[1] *= own.grid.cp;
+    Tensor weights = random_values("logits", shape).narrow(0, own.part * rows, rows);
+    if (own.has_positions) weights = take_context_positions(weights, 1, own.grid, own.cp_rank);
     const Tensor weighted = (outputs.logits * weights).sum();
     total = total.defined() ? total + weighted : weighted;
   }
   TORCH_CHECK(total.defined(), "the entry returns neither logits nor a loss");
-  torch::autograd::backward({total}, {});
+  torch::autograd::backward({own.has_positions || own.cp_rank == 0 ? total : total * 0}, {});
 }
 
 /// Records on this thread while it lives.
@@ -170,6 +179,7 @@ std::string Division::name() const {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : " x ") + part; };
   if (grid.tp > 1) add("tp " + std::to_string(grid.tp) + (grid.sequence ? " with parts of the positions" : ""));
+  if (grid.cp > 1) add("cp " + std::to_string(grid.cp) + (grid.zigzag ? " by zigzag" : ""));
   if (grid.dp > 1) add("dp " + std::to_string(grid.dp));
   if (micro_batches > 1) add(std::to_string(micro_batches) + " micro-batches");
   if (!cuts.empty()) {
@@ -196,7 +206,7 @@ ExecutedModel::ExecutedModel(const Entry& entry, const AnyConfig& config, Batch 
         held.add_(random_values(parameter.name, held.sizes()).to(held.scalar_type()), /*alpha=*/0.15);
   {
     at::AutoGradMode with_gradients(true);
-    run({}, 0, 0, /*is_traced=*/false, alone_);
+    run({}, {}, /*is_traced=*/false, alone_);
   }
   for (const Tensor& tensor : {alone_.logits, alone_.loss})
     if (tensor.defined() && !tensor.isfinite().all().item<bool>())
@@ -238,18 +248,18 @@ std::unique_ptr<ExecutedModel::Stage> ExecutedModel::build(int64_t tp, int64_t t
   return stage;
 }
 
-void ExecutedModel::run(const Division& division, int64_t tp_rank, int64_t dp_rank, bool is_traced,
-                        Result& result) const {
+void ExecutedModel::run(const Division& division, const GridRank& rank, bool is_traced, Result& result) const {
   std::vector<std::unique_ptr<Stage>> stages;
   for (int64_t number = 0; number <= static_cast<int64_t>(division.cuts.size()); ++number)
-    stages.push_back(build(division.grid.tp, tp_rank, division, number));
+    stages.push_back(build(division.grid.tp, rank.tp, division, number));
 
+  const bool divides_positions = division.grid.cp > 1 && !entry_.plan->full_loss;
   std::vector<Tensor> logits;
   for (int64_t micro_batch = 0; micro_batch < division.micro_batches; ++micro_batch) {
     const Recording recording(is_traced ? &result.traces.emplace_back() : nullptr);
     const int64_t parts = division.grid.dp * division.micro_batches;
-    const int64_t part = dp_rank * division.micro_batches + micro_batch;
-    const Batch batch = find_rows(batch_, part, parts);
+    const int64_t part = rank.dp * division.micro_batches + micro_batch;
+    const Batch batch = find_positions(find_rows(batch_, part, parts), entry_, division.grid, rank.cp);
     std::vector<Tensor> carried;
     Outputs outputs;
     for (const auto& stage : stages) {
@@ -266,8 +276,9 @@ void ExecutedModel::run(const Division& division, int64_t tp_rank, int64_t dp_ra
       TORCH_CHECK(stage == stages.back() || outputs.carried.defined(),
                   "a stage other than the last carries nothing on");
     }
-    run_backward(outputs, part, parts);
+    run_backward(outputs, {part, parts, division.grid, rank.cp, divides_positions});
     if (outputs.logits.defined()) logits.push_back(outputs.logits.detach());
+    if (!divides_positions && rank.cp > 0) continue;
     add_to(result.loss, outputs.loss_sum);
     add_to(result.targets, outputs.token_count);
   }
@@ -283,29 +294,36 @@ void ExecutedModel::run(const Division& division, int64_t tp_rank, int64_t dp_ra
 }
 
 std::string ExecutedModel::difference(const Division& division, const std::vector<Result>& ranks) const {
-  const auto tp = static_cast<size_t>(division.grid.tp), dp = static_cast<size_t>(division.grid.dp);
-  const std::vector<ModelParameter>& parameters = table(division.grid.tp).parameters;
+  const Grid& grid = division.grid;
+  const auto tp = static_cast<size_t>(grid.tp);
+  const std::vector<ModelParameter>& parameters = table(grid.tp).parameters;
   std::vector<std::vector<Tensor>> gradients(parameters.size(), std::vector<Tensor>(tp));  // [parameter][tp rank]
   for (size_t rank = 0; rank < ranks.size(); ++rank)
     for (size_t i = 0; i < parameters.size(); ++i) add_to(gradients[i][rank % tp], ranks[rank].gradients[i]);
-  for (size_t tp_rank = 0; tp_rank < tp; ++tp_rank) {
+  for (int64_t tp_rank = 0; tp_rank < grid.tp; ++tp_rank) {
     Result sum;
+    std::vector<std::vector<Tensor>> by_cp(static_cast<size_t>(grid.cp));  // [cp rank][dp rank]: logits
+    for (int64_t dp_rank = 0; dp_rank < grid.dp; ++dp_rank)
+      for (int64_t cp_rank = 0; cp_rank < grid.cp; ++cp_rank) {
+        const Result& own = ranks[index_of({tp_rank, cp_rank, dp_rank}, grid)];
+        by_cp[static_cast<size_t>(cp_rank)].push_back(own.logits);
+        add_to(sum.loss, own.loss);
+        add_to(sum.targets, own.targets);
+      }
     std::vector<Tensor> logits;
-    for (size_t dp_rank = 0; dp_rank < dp; ++dp_rank) {
-      const Result& own = ranks[dp_rank * tp + tp_rank];
-      logits.push_back(own.logits);
-      add_to(sum.loss, own.loss);
-      add_to(sum.targets, own.targets);
-    }
+    for (const std::vector<Tensor>& rows : by_cp) logits.push_back(joined(rows));
+    if (grid.cp > 1 && !entry_.plan->full_loss && logits.front().defined())
+      logits = {join_context_positions(logits, 1, grid)};
     const std::string rank = tp > 1 ? " of tp rank " + std::to_string(tp_rank) : std::string();
-    std::string text = describe_difference("the logits" + rank, alone_.logits, joined(logits));
+    std::string text;
+    for (const Tensor& all : logits)
+      if (text.empty()) text = describe_difference("the logits" + rank, alone_.logits, all);
     if (text.empty()) text = describe_difference("the loss" + rank, alone_.loss, sum.loss);
     if (text.empty()) text = describe_difference("the number of targets" + rank, alone_.targets, sum.targets);
     for (size_t i = parameters.size(); text.empty() && i-- > 0;)
       text = describe_difference(
-          "the gradient of " + parameters[i].name + rank,
-          slice(parameters[i], alone_.gradients[i], division.grid.tp, static_cast<int64_t>(tp_rank)),
-          joint_gradient(parameters[i], gradients[i], tp_rank, division.grid.sequence));
+          "the gradient of " + parameters[i].name + rank, slice(parameters[i], alone_.gradients[i], grid.tp, tp_rank),
+          joint_gradient(parameters[i], gradients[i], static_cast<size_t>(tp_rank), grid.sequence));
     if (!text.empty()) return text;
   }
   return "";
@@ -313,8 +331,9 @@ std::string ExecutedModel::difference(const Division& division, const std::vecto
 
 /// The line where a difference begins, as the end of a message; empty if it is not known.
 std::string ExecutedModel::locate(const Division& division, std::vector<Result>& ranks, const std::string& file) const {
+  if (division.grid.zigzag) return "";  // the parts of a tensor do not follow each other
   Result alone;
-  run({}, 0, 0, /*is_traced=*/true, alone);
+  run({}, {}, /*is_traced=*/true, alone);
   std::vector<std::deque<Trace>> traces(static_cast<size_t>(division.grid.tp));
   for (size_t rank = 0; rank < ranks.size(); ++rank)
     for (Trace& trace : ranks[rank].traces) traces[rank % traces.size()].push_back(std::move(trace));
@@ -323,11 +342,11 @@ std::string ExecutedModel::locate(const Division& division, std::vector<Result>&
 
 std::string ExecutedModel::compare(const Division& division, const std::string& file) {
   const auto run_ranks = [&](bool is_traced) {
-    std::vector<Result> ranks(static_cast<size_t>(division.grid.tp * division.grid.dp));
+    std::vector<Result> ranks(static_cast<size_t>(division.grid.ranks()));
     std::string failure;
     try {
-      on_simulated_ranks(division.grid, [&](int64_t tp_rank, int64_t dp_rank) {
-        run(division, tp_rank, dp_rank, is_traced, ranks[static_cast<size_t>(dp_rank * division.grid.tp + tp_rank)]);
+      on_simulated_ranks(division.grid, [&](const GridRank& rank) {
+        run(division, rank, is_traced, ranks[index_of(rank, division.grid)]);
       });
     } catch (const c10::Error& error) {
       failure = error.what_without_backtrace();
@@ -385,7 +404,7 @@ std::optional<std::string> ExecutedModel::compare_written() {
   const std::unique_ptr<Stage> stage = build(1, 0, {}, 0);
   const std::optional<Outputs> outputs = found->forward(*config_, *stage->model.module, batch_);
   if (!outputs) return {};
-  run_backward(*outputs, 0, 1);
+  run_backward(*outputs, {});
   std::string text = describe_difference("the logits", alone_.logits, outputs->logits);
   if (text.empty()) text = describe_difference("the loss", alone_.loss, outputs->loss_sum);
   if (text.empty()) text = describe_difference("the number of targets", alone_.targets, outputs->token_count);

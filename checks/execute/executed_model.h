@@ -67,7 +67,7 @@ class ExecutedModel {
   struct Stage;
 
   std::unique_ptr<Stage> build(int64_t tp, int64_t tp_rank, const Division& division, int64_t stage) const;
-  void run(const Division& division, int64_t tp_rank, int64_t dp_rank, bool is_traced, Result& result) const;
+  void run(const Division& division, const GridRank& rank, bool is_traced, Result& result) const;
   std::string difference(const Division& division, const std::vector<Result>& ranks) const;
   std::string locate(const Division& division, std::vector<Result>& ranks, const std::string& file) const;
   const ParameterTable& table(int64_t tp) const { return tp == 1 ? table_ : tables_.at(tp); }

@@ -4,13 +4,14 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "checks/execute/contract_in_double.h"
@@ -104,7 +105,7 @@ struct Seat {
   }
 };
 
-thread_local Seat tp_seat, dp_seat;
+thread_local Seat tp_seat, cp_seat, dp_seat;
 
 struct Enter : torch::autograd::Function<Enter> {
   static Tensor forward(AutogradContext*, const Tensor& x) { return x.view_as(x); }
@@ -262,45 +263,132 @@ class SimulatedDataParallel final : public dp::DataParallel {
   Tensor gather(const Tensor& rows) override { return GatherRows::apply(rows); }
 };
 
+/// The runs of positions of a context-parallel rank, if each rank has `count` positions.
+std::vector<cp::Run> runs_of(const Grid& grid, int64_t cp_rank, int64_t count) {
+  if (!grid.zigzag) return {{cp_rank * count, count}};
+  TORCH_CHECK(count % 2 == 0, "zigzag divides the positions of a rank into two runs, of ", count);
+  return {{cp_rank * count / 2, count / 2}, {(2 * grid.cp - 1 - cp_rank) * count / 2, count / 2}};
+}
+
+/// The grid of this thread's rank.
+thread_local Grid seated_grid;
+
+Tensor gather_context(const Tensor& own, int64_t dim) {
+  return join_context_positions(cp_seat.meet("the gather of context positions", own), dim, seated_grid);
+}
+Tensor sum_context(const Tensor& partial, int64_t dim) {
+  return take_context_positions(cp_seat.sum("the sum of context positions", partial), dim, seated_grid, cp_seat.rank);
+}
+Tensor add_over_context(const Tensor& partial, int64_t) { return cp_seat.sum("the sum over context ranks", partial); }
+
+/// From this rank's positions along `positions` of all slices along `slices` to all positions of its slice.
+Tensor exchange_to_slices(const Tensor& x, int64_t positions, int64_t slices) {
+  std::vector<Tensor> own;
+  for (const Tensor& one : cp_seat.meet("the exchange of heads", x))
+    own.push_back(one.chunk(seated_grid.cp, slices)[static_cast<size_t>(cp_seat.rank)]);
+  return join_context_positions(own, positions, seated_grid);
+}
+/// The inverse.
+Tensor exchange_to_positions(const Tensor& x, int64_t positions, int64_t slices) {
+  std::vector<Tensor> own;
+  for (const Tensor& one : cp_seat.meet("the exchange of positions", x))
+    own.push_back(take_context_positions(one, positions, seated_grid, cp_seat.rank));
+  return at::cat(own, slices);
+}
+// Heads are dimension 1 and positions dimension 2 before attention; after it, positions are dimension 1.
+Tensor to_slices(const Tensor& x, int64_t) { return exchange_to_slices(x, 2, 1); }
+Tensor from_slices(const Tensor& x, int64_t) { return exchange_to_positions(x, 2, 1); }
+Tensor to_own_positions(const Tensor& x, int64_t) { return exchange_to_positions(x, 1, 2); }
+Tensor from_own_positions(const Tensor& x, int64_t) { return exchange_to_slices(x, 1, 2); }
+
+class SimulatedContext final : public cp::Context {
+ public:
+  int64_t size() const override { return cp_seat.group->size(); }
+  int64_t rank() const override { return cp_seat.rank; }
+  std::vector<cp::Run> runs(int64_t count) const override { return runs_of(seated_grid, cp_seat.rank, count); }
+  Tensor gather(const Tensor& x, int64_t dim) override {
+    return OfPositions<gather_context, sum_context>::apply(x, dim);
+  }
+  Tensor sum(const Tensor& partial) override {
+    return OfPositions<add_over_context, add_over_context>::apply(partial, 0);
+  }
+  bool exchanges_heads(int64_t heads, int64_t key_value_heads) const override {
+    return seated_grid.zigzag && heads % size() == 0 && key_value_heads % size() == 0;
+  }
+  Tensor to_heads(const Tensor& x) override { return OfPositions<to_slices, from_slices>::apply(x, 0); }
+  Tensor to_positions(const Tensor& x) override {
+    return OfPositions<to_own_positions, from_own_positions>::apply(x, 0);
+  }
+};
+
 }  // namespace
 
-void on_simulated_ranks(const Grid& grid, const std::function<void(int64_t tp_rank, int64_t dp_rank)>& body) {
+Tensor take_context_positions(const Tensor& all, int64_t dim, const Grid& grid, int64_t cp_rank) {
+  std::vector<Tensor> own;
+  for (const cp::Run& run : runs_of(grid, cp_rank, all.size(dim) / grid.cp))
+    own.push_back(all.narrow(dim, run.begin, run.size));
+  return at::cat(own, dim);
+}
+
+Tensor join_context_positions(const std::vector<Tensor>& by_rank, int64_t dim, const Grid& grid) {
+  const int64_t count = by_rank.front().size(dim);
+  std::map<int64_t, Tensor> by_begin;
+  for (int64_t rank = 0; rank < grid.cp; ++rank) {
+    int64_t row = 0;
+    for (const cp::Run& run : runs_of(grid, rank, count)) {
+      by_begin[run.begin] = by_rank[static_cast<size_t>(rank)].narrow(dim, row, run.size);
+      row += run.size;
+    }
+  }
+  std::vector<Tensor> all;
+  for (const auto& [begin, values] : by_begin) all.push_back(values);
+  return at::cat(all, dim);
+}
+
+void on_simulated_ranks(const Grid& grid, const std::function<void(const GridRank&)>& body) {
   SimulatedTensorParallel tensor_parallel;
   SimulatedSequenceParallel sequence_parallel;
+  SimulatedContext context;
   SimulatedDataParallel data_parallel;
   SimulatedObjective objective;
-  std::deque<Meeting> tp_groups, dp_groups;
-  for (int64_t dp_rank = 0; dp_rank < grid.dp; ++dp_rank) tp_groups.emplace_back(grid.tp);
-  for (int64_t tp_rank = 0; tp_rank < grid.tp; ++tp_rank) dp_groups.emplace_back(grid.dp);
   Parallel parallel = bound;
   if (grid.tp > 1) parallel.tp = &tensor_parallel;
   if (grid.sequence) parallel.sequence = &sequence_parallel;
+  if (grid.cp > 1) parallel.context = &context;
   if (grid.dp > 1) parallel.dp = &data_parallel, parallel.sentences = &objective;
+  // A group is known by its ranks' indices along the other axes.
+  std::map<std::pair<int64_t, int64_t>, Meeting> tp_groups, cp_groups, dp_groups;
+  const auto seat = [](auto& groups, int64_t first, int64_t second, int64_t size, int64_t rank) {
+    return Seat{&groups.try_emplace({first, second}, size).first->second, rank};
+  };
   std::mutex order;
   std::exception_ptr first;
   std::vector<std::thread> threads;
-  for (int64_t rank = 0; rank < grid.tp * grid.dp; ++rank)
-    threads.emplace_back([&, rank] {
-      const int64_t tp_rank = rank % grid.tp, dp_rank = rank / grid.tp;
+  for (int64_t index = 0; index < grid.ranks(); ++index) {
+    const GridRank rank{index % grid.tp, index / grid.tp % grid.cp, index / grid.tp / grid.cp};
+    const Seat on_tp = seat(tp_groups, rank.cp, rank.dp, grid.tp, rank.tp),
+               on_cp = seat(cp_groups, rank.tp, rank.dp, grid.cp, rank.cp),
+               on_dp = seat(dp_groups, rank.tp, rank.cp, grid.dp, rank.dp);
+    threads.emplace_back([&, rank, on_tp, on_cp, on_dp] {
       const Binding binding(parallel);
-      tp_seat = {&tp_groups[static_cast<size_t>(dp_rank)], tp_rank};
-      dp_seat = {&dp_groups[static_cast<size_t>(tp_rank)], dp_rank};
+      tp_seat = on_tp, cp_seat = on_cp, dp_seat = on_dp;
+      seated_grid = grid;
       at::set_num_threads(1);
       try {
-        body(tp_rank, dp_rank);
+        body(rank);
       } catch (...) {
         const std::lock_guard lock(order);
         if (!first) first = std::current_exception();
       }
-      tp_seat.group->leave();
-      dp_seat.group->leave();
+      for (const Seat& own : {on_tp, on_cp, on_dp}) own.group->leave();
     });
+  }
   for (std::thread& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);
 }
 
 void on_simulated_ranks(int64_t size, const std::function<void(int64_t rank)>& body) {
-  on_simulated_ranks(Grid{.tp = size}, [&](int64_t tp_rank, int64_t) { body(tp_rank); });
+  on_simulated_ranks(Grid{.tp = size}, [&](const GridRank& rank) { body(rank.tp); });
 }
 
 }  // namespace modular::execute

@@ -127,11 +127,24 @@ TEST_F(Executed, NetworkThatReadsOtherRowsIsReportedAtItsLine) {
   EXPECT_NE(found.find("computed at generated/gpt2.h:" + line_), std::string::npos) << found;
 }
 
-TEST_F(Executed, NetworkThatReadsOtherPositionsIsReportedInGeneration) {
+TEST_F(Executed, NetworkThatReadsOtherPositionsIsReportedAtItsLine) {
   const std::string found =
       execute_with("gpt2", "c_fc(tp::enter(hidden_states))", "c_fc(tp::enter(hidden_states).cumsum(1))");
-  EXPECT_NE(found.find("generation: the logits of tokens 6 to 6 after a cached forward"), std::string::npos) << found;
+  EXPECT_NE(found.find("config with defaults, cp 2: the logits"), std::string::npos) << found;
   EXPECT_NE(found.find("computed at generated/gpt2.h:" + line_), std::string::npos) << found;
+}
+
+TEST_F(Executed, PositionsThatAreNotThoseOfTheRankAreReported) {
+  const std::string found = execute_with("gpt2", "position_ids(batch)",
+                                         "(at::arange(batch.input_ids.size(1)) + (bound.context ? "
+                                         "bound.context->runs(batch.input_ids.size(1))[0].begin : 0))");
+  EXPECT_NE(found.find("config with defaults, cp 2 by zigzag: the logits"), std::string::npos) << found;
+}
+
+TEST_F(Executed, NetworkThatForgetsACacheIsReportedInGeneration) {
+  const std::string found = execute_with("gpt2", "position_ids(batch)", "position_ids(batch.input_ids)");
+  EXPECT_NE(found.find("generation: the logits of tokens 8 to 8 after a cached forward"), std::string::npos) << found;
+  EXPECT_NE(found.find("computed at generated/gpt2.h:"), std::string::npos) << found;
 }
 
 TEST_F(Executed, FileThatComputesSomethingElseThanItsSpecIsReported) {

@@ -49,6 +49,10 @@ objective = ['val_loss', 'samples_per_second']
 """
 
 
+def holds_study(study):
+    return (study / "trials.jsonl").exists()
+
+
 def load_trials(study):
     try:
         lines = (study / "trials.jsonl").read_text().splitlines()
@@ -99,9 +103,14 @@ def main():
 
     seen, kills = {}, 0
     while kills < arguments.count:
-        process = start(modrun, config, resume=(study / "trials.jsonl").exists(), workers=rng.randint(1, arguments.workers))
-        # Some kills hit the startup and the opening of the study, most hit a trial.
-        time.sleep(rng.uniform(0.2, 4.0))
+        process = start(modrun, config, resume=holds_study(study), workers=rng.randint(1, arguments.workers))
+        # One kill in four hits the startup or the opening of the study; the others hit a trial, however long the startup takes.
+        if rng.random() < 0.25:
+            time.sleep(rng.uniform(0.2, 2.0))
+        else:
+            while not holds_study(study) and process.poll() is None:
+                time.sleep(0.05)
+            time.sleep(rng.uniform(0.2, 4.0))
         ended = process.poll() is not None
         if ended:
             output = process.communicate()[0]
@@ -113,7 +122,7 @@ def main():
             check(seen.setdefault(trial["trial"], trial) == trial, f"trial {trial['trial']} was {seen[trial['trial']]} and is {trial} in {folder}")
         if ended:
             break
-    process = start(modrun, config, resume=True, workers=1)
+    process = start(modrun, config, resume=holds_study(study), workers=1)
     output = process.communicate()[0]
     check(process.returncode == 0, f"the search ended with {process.returncode}:\n{output}")
 
