@@ -5,6 +5,7 @@
 #include "generator/weave/interpreter.h"
 #include "generator/weave/partition.h"
 #include "generator/weave/rules/rules.h"
+#include "generator/weave/shares.h"
 
 namespace modgen {
 namespace {
@@ -134,6 +135,8 @@ Value Interpreter::evaluate_method(const Expr& expr) {
   static const std::set<std::string_view> hooks = {"register_hook", "retain_grad", "backward"};
   if (sums_.looking && hooks.contains(expr.name))
     sums_.changed.insert(receiver.summands.begin(), receiver.summands.end());
+  if (sequence_ && hooks.contains(expr.name) && is_share(receiver))
+    return fail(expr.span, expr.name + " of a value that is " + describe(receiver), "");
   if (counts && receiver.kind == Value::Kind::module) return Value::number();
   if (receiver.kind == Value::Kind::module)
     return evaluate_module(expr, *receiver.node, std::move(operands), std::move(values));

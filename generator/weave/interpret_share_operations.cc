@@ -225,7 +225,9 @@ class ShareOperation {
         why_ = "a value whose positions are not known, next to a value that is " + describe(share);
         return false;
       } else if (is_other && value.gradient) {
-        call.kind = CallKind::shared;  // each rank has a part of its gradient
+        // Each rank would have a part of its gradient, and without sequence parallelism all of it.
+        why_ = "a computed value that all positions share, next to a value that is " + describe(share);
+        return false;
       }
       if (call.kind != CallKind::none && (!tensor.expr || changes(tensor))) return false;
       if (tensor.expr) calls.emplace_back(tensor.expr, call);

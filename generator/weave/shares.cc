@@ -42,6 +42,7 @@ SequenceCall call_on(SequenceCall::Kind kind, int64_t dim, std::optional<int64_t
 
 Value whole_of(const Value& share) {
   Value whole = share;
+  set_storage(whole, Storage());  // of another tensor, in which a change would be lost
   if (share.outer.is_known()) {
     whole.is_gathered = true;
   } else {
@@ -53,6 +54,7 @@ Value whole_of(const Value& share) {
 
 Value share_of(const Value& whole, int64_t dim) {
   Value share = whole;
+  set_storage(share, Storage());
   share.type = sharded(dim);
   share.axis = Axis::sequence;
   return share;

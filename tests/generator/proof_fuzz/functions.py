@@ -28,7 +28,7 @@ class Functions(Statements):
         self.is_plain = was_plain
         lines, self.lines = self.lines, outer
         # The sizes of the batch are not known in a method.
-        sizes = [] if is_plain else ["const int64_t batch = 2, seq = 3;", "(void)batch, (void)seq;"]
+        sizes = [] if is_plain else ["const int64_t batch = 2, seq = 4;", "(void)batch, (void)seq;"]
         return parameters, inner, sizes + lines
 
     def given(self, scope):

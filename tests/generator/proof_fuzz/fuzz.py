@@ -1,8 +1,8 @@
 """Fuzzes the proofs of shard types.
 
 modgen weaves random modules (modules.py). Accepted modules are compiled, many per program, and run on a single process and
-on 2 and 4 simulated ranks, forward and backward, in double precision. Their results must not differ. Half of the modules
-are right by construction, the others contain occasional mistakes. Rejected modules are woven anyway, with guesses for the
+on simulated ranks of each axis that modgen accepts them for, forward and backward, in double precision. Their results must
+not differ. Half of the modules are right by construction, the others contain occasional mistakes. Rejected modules are woven anyway, with guesses for the
 types that modgen cannot prove, to report the fraction of modules that compute the same but are rejected.
 
     build/ci/bin/fuzz_proofs --count 5000 --seed 1
@@ -32,10 +32,24 @@ import planted  # noqa: E402
 import reduce  # noqa: E402
 
 GUESSES = ("same", "partial")
+AXES = ("rows", "positions", "shares")  # that ranks divide besides split parameters
 
 
 def run(command, **options):
     return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def is_accepted(verdict):
+    return verdict in ("accepted", "accepted by rows")
+
+
+def to_axes(verdict):
+    """The axes that an accepted module runs on, for run_modules.cc."""
+    return "all" if verdict.endswith("by rows") else "all but rows"
+
+
+def is_same(judgement):
+    return judgement.startswith("same")
 
 
 def is_finding(judgement):
@@ -107,8 +121,10 @@ class Fuzzer:
 
     # ---- Running ----
 
-    def judge(self, folder, families):
-        """Compiles and runs woven families. Returns "same", "differs …" or "invalid: …" for each."""
+    def judge(self, folder, families, axes=None):
+        """Compiles and runs woven families on the axes in `axes`, tensor-parallel ranks alone by default. Returns
+        "same …", "differs …" or "invalid: …" for each."""
+        axes = axes or {}
         if not families:
             return {}
         source, program = folder / "modules.cc", folder / "modules"
@@ -122,10 +138,10 @@ class Fuzzer:
             bad = {family: "does not compile: " + line for family, line in bad.items() if line}
             if not bad:
                 raise RuntimeError("the modules do not compile:\n" + result.stderr[:3000])
-            return bad | self.judge(folder, [family for family in families if family not in bad])
+            return bad | self.judge(folder, [family for family in families if family not in bad], axes)
         judged = {}
         while len(judged) < len(families):
-            left = [family for family in families if family not in judged]
+            left = [f"{family}:{axes.get(family, 'tp')}" for family in families if family not in judged]
             result = run([str(program), *left], env=os.environ | {"OMP_NUM_THREADS": "1"})
             judged |= dict(line.split("\t", 1) for line in result.stdout.splitlines() if "\t" in line)
             # The first family without a result crashed the program.
@@ -152,14 +168,14 @@ class Fuzzer:
         written = [self.module(seed, index) for index in indexes]
         texts = {module.family: module.text for module in written}
         result = Batch(written, self.weave(folder, texts, ("--wrong", wrong) if wrong and not self.arguments.planted else ()))
-        accepted = [family for family in texts if result.verdicts[family] == "accepted"]
+        accepted = [family for family in texts if is_accepted(result.verdicts[family])]
         rejected = [family for family, verdict in result.verdicts.items()
-                    if verdict != "accepted" and not verdict.startswith("invalid")]
+                    if not is_accepted(verdict) and not verdict.startswith("invalid")]
         others = self.woven_regardless(folder, seed, [] if wrong or self.arguments.no_rejected else rejected)
-        judged = self.judge(folder, accepted + list(others))
+        judged = self.judge(folder, accepted + list(others), {family: to_axes(result.verdicts[family]) for family in accepted})
         result.accepted = {family: judged[family] for family in accepted}
         for name, family in others.items():
-            if result.rejected.get(family) != "same":
+            if not is_same(result.rejected.get(family, "")):
                 result.rejected[family] = judged[name]
         if not any(map(is_finding, result.accepted.values())) and not self.arguments.keep:
             shutil.rmtree(folder)
@@ -180,9 +196,10 @@ class Report:
                 self.tally["not valid C++"] += 1
                 self.findings.append((module, verdict))
                 continue
-            if verdict == "accepted":
+            if is_accepted(verdict):
                 judgement = batch.accepted[module.family]
-                self.tally[f"accepted, {judgement.split(':')[0].split(' on ')[0]}"] += 1
+                self.tally[f"accepted, {judgement.split(':')[0].split(' ')[0]}"] += 1
+                self.tally.update(axis for axis in AXES if f"by {axis}" in judgement)
                 if is_finding(judgement):
                     self.findings.append((module, judgement))
                     print(f"{module.family}: {judgement}", flush=True)
@@ -195,10 +212,10 @@ class Report:
             if judgement.startswith("invalid"):
                 self.tally["rejected, invalid"] += 1
                 continue
-            if judgement == "same" or module.is_right:
+            if is_same(judgement) or module.is_right:
                 self.tally["rejected, same"] += 1
                 self.reasons[re.sub(r"\d+", "#", verdict)] += 1
-            if arguments.show and (judgement == "same" or module.is_right):
+            if arguments.show and (is_same(judgement) or module.is_right):
                 print(f"{module.family} is {kind}, {judgement or 'not run'} and rejected: {verdict}", flush=True)
 
     def print(self, arguments, seconds):
@@ -206,9 +223,10 @@ class Report:
         count = tally["right"] + tally["wild"]
         invalid = tally["not valid C++"] + tally["accepted, invalid"] + tally["rejected, invalid"]
         same = tally["accepted, same"] + tally["rejected, same"]
-        print(f"{count} modules in {seconds:.0f} s: {tally['accepted, same']} are accepted and compute the same on 2 and 4 "
-              f"ranks, {len(self.findings)} findings; {tally['rejected']} are rejected, {invalid} cannot run on a single "
-              "process")
+        axes = ", ".join(f"{tally[axis]} by {axis}" for axis in AXES)
+        print(f"{count} modules in {seconds:.0f} s: {tally['accepted, same']} are accepted and compute the same on "
+              f"tensor-parallel ranks (divided too: {axes}), {len(self.findings)} findings; {tally['rejected']} are "
+              f"rejected, {invalid} cannot run on a single process")
         print(f"  rejected: {tally['rejected, same']} of {same} modules that compute the same "
               f"({100 * tally['rejected, same'] / max(same, 1):.1f} %), {tally['right rejected']} of {tally['right']} that are "
               "right by construction")
@@ -272,9 +290,9 @@ def one_module(fuzzer, arguments):
     verdict = fuzzer.weave(folder, {written.family: written.text}, options)[written.family]
     print(f"{folder}/modular/{written.family}.h, right by construction: {written.is_right}")
     print(verdict)
-    if verdict == "accepted":
+    if is_accepted(verdict):
         print(f"{folder}/out/{written.family}.h")
-        print(fuzzer.judge(folder, [written.family])[written.family])
+        print(fuzzer.judge(folder, [written.family], {written.family: to_axes(verdict)})[written.family])
     elif not verdict.startswith("invalid"):
         others = fuzzer.woven_regardless(folder, arguments.seed, [written.family])
         for name, judgement in fuzzer.judge(folder, list(others)).items():
@@ -290,9 +308,9 @@ def reduce_module(fuzzer, arguments):
 
     def outcome(text):
         verdict = fuzzer.weave(folder, {written.family: text}, options)[written.family]
-        if verdict != "accepted":
+        if not is_accepted(verdict):
             return "invalid" if verdict.startswith("invalid") else "rejected"
-        judged = fuzzer.judge(folder, [written.family])[written.family]
+        judged = fuzzer.judge(folder, [written.family], {written.family: to_axes(verdict)})[written.family]
         return judged.split()[0].rstrip(":")
 
     text = reduce.reduced(written.text, outcome)

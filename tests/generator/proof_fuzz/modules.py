@@ -36,21 +36,28 @@ TORCH_MODULE({name});
 
 class Writer(Mistakes):
     def to_hidden(self, v):
-        """Reduces v to a number, or to a value like the hidden states; None for a partial sum."""
+        """Reduces v to numbers, or to a value like the hidden states; None for a partial sum, and where that would mix
+        what has to stay apart."""
         rank = len(v.shape)
         if v.type in (PARTIAL,):
             return None
         if v.type == FULL or v.type == WRONG:
-            if v.shape == [self.B, self.S, self.H]:
-                return v.name
-            return f"{v.name}.mean() * 0.1"
+            return v.name if v.shape == [self.B, self.S, self.H] else self.to_numbers(v, v.name)
         at = v.type[1]
         if not v.shape[at].in_constructor:
-            return f"{v.name}.mean() * 0.1"
+            return self.to_numbers(v, v.name)
         moved = v.name if at == rank - 1 else f"{v.name}.transpose({at}, {rank - 1})"
         layer = self.layer("rows", v.shape[at], self.H)
-        return f"{layer}({moved}).mean() * 0.1" if v.shape[:2] != [self.B, self.S] or rank != 3 or at != 2 else \
-            f"{layer}({moved})"
+        if v.shape[:2] == [self.B, self.S] and rank == 3 and at == 2:
+            return f"{layer}({moved})"
+        return self.to_numbers(v, f"{layer}({moved})")
+
+    def to_numbers(self, v, text):
+        """The mean, or a mean at each position: of v, or of `text`, which has its rank and first dimensions."""
+        if v.shape[:2] == [self.B, self.S] and len(v.shape) > 2 and (self.apart or self.chance(0.3)):
+            others = ", ".join(self.dim(i, len(v.shape)) for i in range(2, len(v.shape)))
+            return f"{text}.mean({{{others}}}).unsqueeze(-1) * 0.1"
+        return None if any(dim in self.apart for dim in v.shape) else f"{text}.mean() * 0.1"
 
     def write(self):
         scope = [Var("x", [self.B, self.S, self.H], FULL)]
@@ -92,6 +99,14 @@ class Writer(Mistakes):
         embedding = self.pick(["TP_VOCAB ", ""])
         up, down = self.network_annotations()
         unit = "FSDP_UNIT " if self.chance(0.1) else ""  # slow to compile
+        is_listed = self.chance(0.5)
+        member = f"PP_SPLIT ModuleListOf<{p}Block> blocks;" if is_listed else f"{p}Block block;"
+        made = f'blocks(register_module("blocks", ModuleListOf<{p}Block>()))' if is_listed else \
+            f'block(register_module("block", {p}Block(config)))'
+        first, last = ("PP_FIRST ", "PP_LAST ") if is_listed else ("", "")
+        filled = f"blocks->push_back({p}Block(config));" if is_listed else ""
+        run = "for (auto& block : *blocks) hidden_states = block(hidden_states);" if is_listed else \
+            "hidden_states = block(hidden_states);"
         submodules = NORM.format(p=p) if self.submodules else ""
         if any("Network" in declaration for declaration, _ in self.fields):
             submodules += NETWORK.format(p=p, name=f"{p}Network", up=up, down=down)
@@ -151,11 +166,12 @@ class MODEL_ENTRY("causal-lm") {unit}{p}ForCausalLMImpl : public Module {{
  public:
   explicit {p}ForCausalLMImpl(const {p}Config& config)
       : embed(register_module("embed", embedding(config.vocab_size, config.hidden_size, std::nullopt))),
-        block(register_module("block", {p}Block(config))),
-        head(register_module("head", linear(config.hidden_size, config.vocab_size, /*bias=*/true))) {{}}
+        {made},
+        head(register_module("head", linear(config.hidden_size, config.vocab_size, /*bias=*/true))) {{{filled}}}
 
   Outputs forward(const Batch& batch) {{
-    const Tensor hidden_states = block(embed(batch.input_ids));
+    Tensor hidden_states = embed(batch.input_ids);
+    {run}
     const Tensor logits = head(torch::tanh(hidden_states));
     Outputs outputs;
     if (batch.labels.defined()) {{
@@ -166,9 +182,9 @@ class MODEL_ENTRY("causal-lm") {unit}{p}ForCausalLMImpl : public Module {{
     return outputs;
   }}
 
-  {embedding}nn::Embedding embed;
-  {p}Block block;
-  {vocabulary}nn::Linear head;
+  {first}{embedding}nn::Embedding embed;
+  {member}
+  {last}{vocabulary}nn::Linear head;
 }};
 TORCH_MODULE({p}ForCausalLM);
 

@@ -75,11 +75,13 @@ class Operations(Parts):
                      self.typed(None if type == WRONG else type))
 
     def along(self, v, dims=None):
-        """A dimension of v for an operation: one that is not split, or possibly the split one in a wild module."""
-        dims = [i for i in (dims if dims is not None else range(len(v.shape))) if v.type != split(i)]
+        """A dimension of v for an operation: one that is not split, or possibly the split one in a wild module. None if
+        there is none."""
+        dims = [i for i in (dims if dims is not None else range(len(v.shape)))
+                if v.type != split(i) and v.shape[i] not in self.apart]
         if (self.wild() or not dims) and v.type[0] == "split":
             return v.type[1]
-        return self.pick(dims)
+        return self.pick(dims) if dims else None
 
     def flattened(self, v):
         """Two dimensions merged."""
@@ -102,6 +104,8 @@ class Operations(Parts):
             return None
         function = self.pick(["sum", "mean", "amax", "logsumexp", "var", "sum", "mean", "norm"])
         at, rank, keeps = self.along(v), len(v.shape), self.chance(0.6)
+        if at is None:
+            return None
         dim = self.dim(at, rank)
         written = f", {self.flag(keeps)}" if keeps or self.chance(0.3) else ""
         if "keeps" in written or "drops" in written:
@@ -128,6 +132,8 @@ class Operations(Parts):
         return Value(text, shape, self.typed(None if type == WRONG else type))
 
     def over_all(self, v):
+        if any(dim in self.apart for dim in v.shape):
+            return None
         function = self.pick(["sum", "mean"])
         type = {"split": PARTIAL if function == "sum" else None, "full": FULL,
                 "partial": PARTIAL if function == "sum" else None}.get(v.type[0])
@@ -137,6 +143,8 @@ class Operations(Parts):
         if not v.shape:
             return None
         at = self.along(v)
+        if at is None:
+            return None
         dim = self.dim(at, len(v.shape))
         function = self.pick([
             f"{v.name}.softmax({dim})", f"torch::softmax({v.name}, {dim})", f"{v.name}.log_softmax({dim})",
@@ -152,7 +160,7 @@ class Operations(Parts):
         if not v.shape:
             return None
         at = self.along(v)
-        if v.shape[at].size % 2 != 0:
+        if at is None or v.shape[at].size % 2 != 0:
             return None
         dim, size = self.dim(at, len(v.shape)), v.shape[at].size
         pieces = self.name("pieces")
@@ -175,6 +183,8 @@ class Operations(Parts):
         if len(v.shape) < 2:
             return None
         at = self.along(v)
+        if at is None:
+            return None
         index = self.random.randrange(v.shape[at].size)
         text = f"{v.name}.select({self.dim(at, len(v.shape))}, {index})"
         if at == 0 and self.chance(0.5):
@@ -286,7 +296,7 @@ class Operations(Parts):
 
     def product(self, v, others):
         """v times the transpose of another value with its shape."""
-        if len(v.shape) < 2:
+        if len(v.shape) < 2 or any(dim in self.apart for dim in v.shape[-2:]):
             return None
         same = [w for w in others if w.shape == v.shape and (w.type == v.type or self.wild())]
         if not same or v.shape[-1].size < 2:

@@ -87,7 +87,7 @@ class Parts:
         self.heads, self.head_dim = self.pick([4, 4, 8]), self.pick([2, 3])
         self.hidden, self.inner, self.vocab = self.pick([8, 12]), self.pick([8, 12]), self.pick([8, 16])
         self.B = Dim(2, "", "batch")
-        self.S = Dim(3, "", "seq")
+        self.S = Dim(4, "", "seq")
         self.H = Dim(self.hidden, "config.hidden_size", "config.hidden_size")
         self.M = Dim(self.inner, "config.intermediate_size", "config.intermediate_size", "inner_size")
         self.h = Dim(self.heads, "config.num_heads", "config.num_heads", "num_heads")
@@ -96,6 +96,8 @@ class Parts:
             self.heads * self.head_dim, "config.num_heads * config.head_dim", "config.num_heads * head_dim",
             "num_heads * head_dim")
         self.one = Dim(1, "1", "1")
+        # Dimensions along which nothing is mixed, so that data-parallel and context-parallel ranks can divide them.
+        self.apart = self.pick([(), (self.B,), (self.B, self.S), (self.B, self.S)])
 
     # ---- Choices ----
 

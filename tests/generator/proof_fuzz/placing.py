@@ -65,7 +65,7 @@ class Placing(Counts):
         self.lines.append(f"Tensor {name} = {self.through_layers(v.name)}{self.pick([' * 2.0', ' * 0.5'])};")
         changes = ["[0] = 1.0;", "[0][1] = 0.5;", "[1][0][0] = 0.25;"] * 3
         changes += [".select(0, 1).fill_(0.25);", ".slice(1, 0, 1).fill_(0.5);", ".narrow(1, 0, 2).zero_();", ".index_put_({0}, 0.5);", " += 1.0;",
-                    ".fill_(0.25);", ".masked_fill_(torch::ones({2, 3, 1}) > 0.5, 0.5);", ".select(0, 0) += 0.5;"]
+                    ".fill_(0.25);", ".masked_fill_(torch::ones({2, 4, 1}) > 0.5, 0.5);", ".select(0, 0) += 0.5;"]
         self.lines.append(name + self.pick(changes))
         total = f"{name} + {self.through_layers(v.name)}"
         made = self.pick([f"torch::tanh({total})", total, name, f"torch::tanh({name})"])
@@ -81,7 +81,8 @@ class Placing(Counts):
         if is_taken:
             self.methods.append(self.code(f"Tensor {name}_on_shards(const Tensor& t)", ["return t * 5.0;"]))
         split = f"{row}({name}({column}({v.name}).view({{batch, seq, num_heads, head_dim}})).flatten(2))"
-        self.declared(Value(f"{split} + {name}({plain}({v.name})).mean() * 0.1", v.shape, FULL), scope)
+        mean = "mean(-1, true)" if self.apart else "mean()"
+        self.declared(Value(f"{split} + {name}({plain}({v.name})).{mean} * 0.1", v.shape, FULL), scope)
 
     # ---- Parameters by other names ----
 

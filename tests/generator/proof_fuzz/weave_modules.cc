@@ -1,7 +1,9 @@
 // Weaves the families of a folder of specs separately:
 //   weave_modules [--wrong RULE | --regardless GUESS] ROOT OUT FAMILY…
-// Accepted families are written to OUT. Prints a line for each family: "accepted", or why it is rejected. With
-// --regardless all families are written, with guesses for the types of rejected operations.
+// Accepted families are written to OUT. Prints a line for each family: "accepted", "accepted by rows" if data-parallel
+// ranks may divide its rows, or why it is rejected. With --regardless all families are written, with guesses for the
+// types of rejected operations.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -13,6 +15,7 @@
 
 #include "generator/generate.h"
 #include "generator/print/print.h"
+#include "generator/weave/readings.h"
 #include "generator/weave/weave.h"
 #include "tests/generator/proof_fuzz/regardless.h"
 #include "tests/generator/proof_fuzz/wrong_rules.h"
@@ -48,7 +51,13 @@ void weave_families(const std::string& root, const fs::path& out, std::vector<st
   for (size_t i = 0; i < models.size(); ++i) {
     if (guesses()) weave_regardless(models[i]);
     const std::string why = guesses() ? "" : error(models[i]);
-    std::cout << specs[i].family << '\t' << (why.empty() ? "accepted" : why) << '\n';
+    const bool divides_rows =
+        !guesses() && why.empty() && std::ranges::none_of(check_readings(models[i]), &Finding::is_error);
+    std::cout << specs[i].family << '\t'
+              << (!why.empty()   ? why
+                  : divides_rows ? "accepted by rows"
+                                 : "accepted")
+              << '\n';
     if (why.empty()) write(out / (specs[i].family + ".h"), print(models[i]));
   }
 }
