@@ -251,7 +251,8 @@ struct ParallelSection {
     visit("dp_shard", dp_shard, "ranks that shard the parameters (FSDP); -1 for all ranks that the other axes leave",
           -1);
     visit("cp", cp, "context-parallel ranks, which each have some of the positions of every sequence", 1);
-    visit("cp_layout", cp_layout, "positions of a cp rank: contiguous, zigzag, or auto (zigzag for language models)");
+    visit("cp_layout", cp_layout,
+          "positions of a cp rank: contiguous, zigzag, balanced, or auto (zigzag for language models)");
     visit("cp_attention", cp_attention, "attention over cp ranks: all-gather, all-to-all, or auto (what sends less)");
     visit("tp", tp, "tensor-parallel ranks", 1);
     visit("sequence", sequence,

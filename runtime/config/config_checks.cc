@@ -133,7 +133,7 @@ void validate_memory(const RunConfig& config, Check& check) {
 }
 
 void validate_parallelism(const RunConfig& config, Check& check) {
-  check.one_of("parallel.cp_layout", config.parallel.cp_layout, {"auto", "contiguous", "zigzag"});
+  check.one_of("parallel.cp_layout", config.parallel.cp_layout, {"auto", "contiguous", "zigzag", "balanced"});
   check.one_of("parallel.cp_attention", config.parallel.cp_attention, {"auto", "all-gather", "all-to-all"});
   const std::string unknown = unknown_schedule(config.parallel.schedule);
   check.unless(unknown.empty(), {"parallel.schedule"}, unknown);

@@ -50,12 +50,6 @@ Batch copied_to(const at::Device& device, Batch batch) {
   return batch;
 }
 
-std::vector<Batch> copied_to(const at::Device& device, const std::vector<Batch>& batches) {
-  std::vector<Batch> copied;
-  for (const Batch& batch : batches) copied.push_back(copied_to(device, batch));
-  return copied;
-}
-
 /// Stacks the sums into a tensor [2] on `device`; undefined sums are 0.
 at::Tensor stack_sums(const PipelineSums& sums, const at::Device& device) {
   const at::Tensor none = at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(device));
@@ -134,10 +128,18 @@ StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
   return {[this](const Batch& batch) { return forward(batch); }, run_backward, can_cut};
 }
 
-std::vector<Batch> ParallelModel::State::cut(std::span<const Batch> batches) const {
-  std::vector<Batch> own(batches.begin(), batches.end());
-  if (context)
-    for (Batch& batch : own) batch = context->cut(std::move(batch));
+std::vector<Batch> ParallelModel::State::inputs(std::span<const Batch> batches) {
+  std::vector<Batch> own;
+  if (context) context->forget_batches();
+  for (const Batch& batch : batches) {
+    if (!context) {
+      own.push_back(copied_to(mesh.device(), batch));
+      continue;
+    }
+    const DealtRuns runs = context->deal(batch);
+    own.push_back(copied_to(mesh.device(), context->cut(batch, runs)));
+    context->remember(own.back(), runs);
+  }
   return own;
 }
 
@@ -222,7 +224,7 @@ LaunchedStep ParallelModel::launch_step(std::span<const Batch> batches, int64_t 
   const Binding binding(parallel);
   const InstalledSavedTensors installed_saved(state.saved.get());
   const WatchedOperations watched(state.saved.get());
-  const std::vector<Batch> micro_batches = copied_to(state.mesh.device(), state.cut(batches));
+  const std::vector<Batch> micro_batches = state.inputs(batches);
   step.micro_batches = micro_batches;
   step.run_forwards = [&] {
     state.evaluate(micro_batches, nullptr);
@@ -282,7 +284,7 @@ StepResult ParallelModel::evaluate(std::span<const Batch> batches, const SeeLogi
   if (state.sequence) parallel.sequence = state.sequence->for_batches(batches);
   const Binding binding(parallel);
   const at::NoGradGuard no_grad;
-  std::vector<Batch> inputs = copied_to(state.mesh.device(), state.cut(batches));
+  std::vector<Batch> inputs = state.inputs(batches);
   for (Batch& batch : inputs) batch.want_logits = see != nullptr;
   SeeLogits see_all = see;
   if (see && state.has_cut_logits())
@@ -323,11 +325,12 @@ at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   if (state.sequence && !cache) parallel.sequence = state.sequence->for_batches(one);
   const Binding binding(parallel);
   const at::NoGradGuard no_grad;
-  Batch input = copied_to(state.mesh.device(), cache ? batch : state.cut(one).front());
+  Batch input = cache ? copied_to(state.mesh.device(), batch) : state.inputs(one).front();
   input.want_logits = true;
   if (state.sentences)
     input.labels.reset();  // embeddings do not depend on labels, and the loss would be that of a step
   if (cache) cache->begin(input.attention_mask);
+  if (state.context && !cache) state.context->before_forward(input, /*stage=*/0);
   const at::Tensor logits =
       state.pipeline ? state.pipeline->logits(input, state.stage_functions(0)) : state.model.forward(input).logits;
   if (cache) cache->advance(batch.input_ids.size(1));

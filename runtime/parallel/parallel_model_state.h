@@ -48,8 +48,8 @@ struct ParallelModel::State {
   std::vector<std::unique_ptr<Feature>> features;  // in the order in which parallelize() applied them
   SentenceObjective* sentences = nullptr;          // one of the features, or null
   SequenceShares* sequence = nullptr;              // one of the features, or null
-  std::unique_ptr<ContextRanks> context;
-  Parallel in_forwards, in_training;  // interfaces that the model is bound to, without and with a backward
+  ContextRanks* context = nullptr;                 // one of the features, or null
+  Parallel in_forwards, in_training;               // interfaces that the model is bound to, without and with a backward
 
   State(const Entry& entry, Model model, Mesh& mesh, const ParallelOptions& options)
       : entry(entry), mesh(mesh), options(options), model(std::move(model)) {}
@@ -96,8 +96,9 @@ struct ParallelModel::State {
            (has_local_compute_copy() && micro_batches == 1 && !replicas);
   }
 
-  /// This rank's positions of the batches. Without context parallelism, returns the batches.
-  std::vector<Batch> cut(std::span<const Batch> batches) const;
+  /// The batches on this rank's device; with context parallelism, its positions of them. Forwards take these batches
+  /// until the next call.
+  std::vector<Batch> inputs(std::span<const Batch> batches);
   /// Whether this rank's losses and counts are terms of the step's. Of ranks that compute the same, one counts.
   bool counts_loss() const { return mesh.coordinate(Axis::cp) == 0 || !entry.plan->full_loss; }
   /// Whether this rank's logits are those of its positions.

@@ -216,12 +216,13 @@ std::unique_ptr<ParallelModel::State> ParallelModel::parallelize(Model model, co
   if (mesh.size(Axis::cp) > 1) {
     const auto integers = config_integers(config);
     const auto padding = integers.find("pad_token_id");
-    state.context = std::make_unique<ContextRanks>(
-        mesh.group({Axis::cp}, "positions"), options.context.attention, is_zigzag(entry, options.context.layout),
-        ContextData{.token_labels = task.labels != Task::Labels::each_row,
-                    .padding_id = padding == integers.end() ? 0 : padding->second});
+    state.context = &state.add<ContextRanks>(mesh.group({Axis::cp}, "positions"), options.context.attention,
+                                             find_layout(entry, options.context.layout),
+                                             ContextData{.token_labels = task.labels != Task::Labels::each_row,
+                                                         .padding_id = padding == integers.end() ? 0 : padding->second,
+                                                         .causal = task.targets == next_tokens});
   }
-  state.bind(&Parallel::context, state.context.get());
+  state.bind(&Parallel::context, state.context);
   // Tensor parallelism: splits of each parameter, and sums over ranks that hold the same KV heads.
   state.list_parameters(config);
   describe_uneven_splits(state.table, entry, config, mesh.size(Axis::tp));
@@ -233,7 +234,7 @@ std::unique_ptr<ParallelModel::State> ParallelModel::parallelize(Model model, co
   // Sequence parallelism: each step decides whether it is bound.
   if (mesh.size(Axis::tp) > 1 && !entry.plan->sequence.empty() && options.sequence.value_or(true))
     state.sequence = &state.add<SequenceShares>(mesh.group({Axis::tp}), /*two_stacks=*/entry.plan->sequence.size() > 1,
-                                                state.context.get());
+                                                state.context);
 
   // Frozen parameters and adapters, before anything allocates gradients.
   freeze(state.table.parameters, options.frozen, options.trained);

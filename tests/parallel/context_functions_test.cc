@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -17,6 +18,7 @@
 namespace modular::testing {
 namespace {
 
+using Layout = ContextOptions::Layout;
 using Attention = ContextOptions::Attention;
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 
@@ -51,9 +53,24 @@ std::vector<Tensor> run(const Case& of, std::vector<Tensor> inputs, bool counts,
   return found;
 }
 
-void expect_same(Mesh& mesh, Attention attention, bool zigzag, const Case& of, const char* what) {
+/// Six runs of two positions, some of them next to each other on a rank.
+DealtRuns irregular_runs(int64_t ranks) {
+  constexpr std::array<int64_t, 6> kCosts = {5, 1, 9, 2, 7, 3};
+  return balanced_runs(kCosts, ranks);
+}
+
+/// Divides positions by `runs` from now on.
+void divide(ContextRanks& ranks, const DealtRuns& runs) {
+  Batch batch;
+  batch.input_ids = at::zeros({1, 1}, at::kLong);
+  ranks.remember(batch, runs);
+  ranks.before_forward(batch, 0);
+}
+
+void expect_same(Mesh& mesh, Attention attention, Layout layout, const Case& of, const char* what) {
   const std::vector<Tensor> expected = run(of, of.inputs, true, nullptr);
-  ContextRanks ranks(mesh.group({Axis::cp}), attention, zigzag, {});
+  ContextRanks ranks(mesh.group({Axis::cp}), attention, layout, {});
+  if (layout == Layout::balanced) divide(ranks, irregular_runs(ranks.size()));
   Parallel parallel;
   parallel.context = &ranks;
   const Binding binding(parallel);
@@ -64,7 +81,7 @@ void expect_same(Mesh& mesh, Attention attention, bool zigzag, const Case& of, c
   for (size_t i = 0; i < found.size(); ++i) {
     if (i > 0 || of.result_dim) found[i] = ranks.gather(found[i].detach(), i > 0 ? of.dim : *of.result_dim);
     EXPECT_TRUE(at::allclose(found[i].to(at::kDouble), expected[i].to(at::kDouble), 1e-5, 1e-5))
-        << what << (zigzag ? " by zigzag" : "") << (i > 0 ? ": a gradient" : ": the result") << "\n"
+        << what << ", layout " << static_cast<int>(layout) << (i > 0 ? ": a gradient" : ": the result") << "\n"
         << found[i] << expected[i];
   }
 }
@@ -75,9 +92,9 @@ void expect_same(const std::vector<std::pair<const char*, Case>>& cases) {
     run_ranks(ranks, [&](const Environment& environment) {
       Mesh mesh(environment, {.size = {1, 1, 1, ranks, 1}}, {.device = at::kCPU});
       for (const auto& [what, of] : cases)
-        for (const bool zigzag : {false, true})
+        for (const Layout layout : {Layout::contiguous, Layout::zigzag, Layout::balanced})
           for (const Attention attention : {Attention::all_gather, Attention::all_to_all})
-            expect_same(mesh, attention, zigzag, of, what);
+            expect_same(mesh, attention, layout, of, what);
     });
 }
 
@@ -239,10 +256,34 @@ TEST(ContextFunctions, StateSpaces) {
   expect_same(cases);
 }
 
+/// The micro-batches of a pipeline run interleaved: a backward, and a recomputed forward, has the positions of its own
+/// forward.
+TEST(ContextFunctions, BackwardsKeepThePositionsOfTheirForwards) {
+  run_ranks(2, [](const Environment& environment) {
+    Mesh mesh(environment, {.size = {1, 1, 1, 2, 1}}, {.device = at::kCPU});
+    ContextRanks ranks(mesh.group({Axis::cp}), Attention::all_gather, Layout::balanced, {});
+    Parallel parallel;
+    parallel.context = &ranks;
+    const Binding binding(parallel);
+    divide(ranks, irregular_runs(2));
+    const Tensor all = at::arange(kSeq, at::kFloat).unsqueeze(0);
+    const Tensor own = cp::part(all).requires_grad_();
+    const Tensor gathered = cp::whole(own);
+    EXPECT_TRUE(gathered.equal(all)) << gathered;
+    const std::function<void()> restore = ranks.save_position();
+    divide(ranks, contiguous_runs(2));
+    EXPECT_FALSE(cp::part(all).equal(own));
+    torch::autograd::backward({(gathered * all).sum()}, {});
+    EXPECT_TRUE(own.grad().equal(own * 2)) << own.grad();
+    restore();
+    EXPECT_TRUE(cp::part(all).equal(own));
+  });
+}
+
 TEST(ContextFunctions, ConvolutionsNeedRunsOfTheirWidth) {
   run_ranks(2, [](const Environment& environment) {
     Mesh mesh(environment, {.size = {1, 1, 1, 2, 1}}, {.device = at::kCPU});
-    ContextRanks ranks(mesh.group({Axis::cp}), Attention::all_gather, /*zigzag=*/true, {});
+    ContextRanks ranks(mesh.group({Axis::cp}), Attention::all_gather, Layout::zigzag, {});
     Parallel parallel;
     parallel.context = &ranks;
     const Binding binding(parallel);

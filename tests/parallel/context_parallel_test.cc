@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/tensor/context_parallel.h"
+#include "tests/parallel/family_sizes.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
@@ -73,6 +75,50 @@ TEST(ContextParallel, TrainsTheSameWithSequenceParallelism) {
   expect_same_training("PositionsForCausalLM", mesh(2, 2), {variant("zigzag", fields), experts});
 }
 
+/// Rows of documents in the balanced layout. The micro-batches of a step have divisions of their own.
+Variant balanced(const char* name, bool recompute = false, Attention attention = Attention::all_gather) {
+  Variant made = variant(name, kLlama, {Layout::balanced, attention}, recompute);
+  made.packed = true;
+  made.sequence = 64;
+  return made;
+}
+
+TEST(ContextParallel, TrainsTheSameInTheBalancedLayout) {
+  Variant odd = balanced("61 tokens"), left = balanced("left, recomputed", /*recompute=*/true);
+  odd.sequence = 61;
+  left.left_padding = true;
+  expect_same_training("LlamaForCausalLM", mesh(2), {odd, left, balanced("heads", false, Attention::all_to_all)});
+}
+
+TEST(ContextParallel, TrainsTheSameInTheBalancedLayoutOnFourRanks) {
+  expect_same_training("LlamaForCausalLM", mesh(4), {balanced("kept")});
+}
+
+TEST(ContextParallel, TrainsTheSameInTheBalancedLayoutInPipelineStages) {
+  expect_same_training("LlamaForCausalLM", mesh(2, 1, 1, 1, 2), {balanced("kept"), balanced("recomputed", true)});
+}
+
+TEST(ContextParallel, TrainsTheSameInTheBalancedLayoutWithSequenceParallelism) {
+  Variant made = balanced("recomputed", true);
+  made.fields = {{"intermediate_size", int64_t{48}}, {"hidden_dropout", 0.1}, {"attention_dropout", 0.2}};
+  expect_same_training("PositionsForCausalLM", mesh(2, 2), {made});
+}
+
+/// Convolutions and scans over several runs of a rank.
+TEST(ContextParallel, TrainsStateSpacesTheSameInTheBalancedLayout) {
+  Variant made = balanced("runs");
+  made.fields = fields_of("mamba2");
+  made.packed = false;
+  expect_same_training("Mamba2ForCausalLM", mesh(2), {made});
+}
+
+TEST(ContextParallel, TrainsAnEncoderAndADecoderTheSameInTheBalancedLayout) {
+  Variant made = balanced("runs");
+  made.fields = kSmallT5;
+  made.packed = false;
+  expect_same_training("T5ForConditionalGeneration", mesh(2), {made});
+}
+
 struct Family {
   std::string entry;
   Fields fields;
@@ -134,8 +180,8 @@ TEST(ContextParallel, BalancesVisibleKeysByZigzag) {
     run_ranks(size, [&](const Environment& environment) {
       Mesh on(environment, mesh(size), {.device = at::kCPU});
       // The most visible keys of a rank, as a multiple of the mean.
-      const auto imbalance = [&](bool zigzag, int64_t length) {
-        const ContextRanks ranks(on.group({Axis::cp}), Attention::automatic, zigzag, {});
+      const auto imbalance = [&](Layout layout, int64_t length) {
+        const ContextRanks ranks(on.group({Axis::cp}), Attention::automatic, layout, {});
         double most = 0, all = 0;
         for (int64_t rank = 0; rank < size; ++rank) {
           double keys = 0;
@@ -146,9 +192,68 @@ TEST(ContextParallel, BalancesVisibleKeysByZigzag) {
         return most / (all / size);
       };
       for (const int64_t length : {512, 1000, 1001, 4096, 32768}) {
-        EXPECT_LE(imbalance(true, length), 1.02) << length << " positions";
-        EXPECT_GE(imbalance(false, length), 1.4) << length << " positions";
+        EXPECT_LE(imbalance(Layout::zigzag, length), 1.02) << length << " positions";
+        EXPECT_GE(imbalance(Layout::contiguous, length), 1.4) << length << " positions";
       }
+    });
+}
+
+/// Rows of documents whose lengths are log-normal, as those of web pages are: medians of 1/64 to 1/4 of the row, and
+/// some documents of the entire row.
+Batch packed_rows(int64_t rows, int64_t length, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::lognormal_distribution<double> lengths(std::log(static_cast<double>(length) / (4 << seed % 5)), 1.2);
+  Batch batch;
+  batch.input_ids = at::zeros({rows, length}, at::kLong);
+  batch.documents = at::zeros({rows, length}, at::kLong);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0, document = 0; i < length; ++document) {
+      const int64_t end = std::min(length, i + 1 + static_cast<int64_t>(lengths(random)));
+      batch.documents[row].slice(0, i, end).fill_(document);
+      i = end;
+    }
+  return batch;
+}
+
+/// The keys of each query's document up to the query. The balanced layout gives all ranks about as many, zigzag does
+/// not.
+TEST(ContextParallel, BalancesVisibleKeysOfDocuments) {
+  constexpr int kBatches = 40;
+  for (const int size : {2, 4})
+    run_ranks(size, [&](const Environment& environment) {
+      Mesh on(environment, mesh(size), {.device = at::kCPU});
+      // The most visible keys of a rank, as a multiple of the mean.
+      const auto imbalance = [&](Layout layout, const Batch& batch) {
+        ContextRanks ranks(on.group({Axis::cp}), Attention::automatic, layout, {});
+        const int64_t length = batch.input_ids.size(1);
+        const DealtRuns runs = ranks.deal(batch);
+        const Tensor place = at::arange(length);
+        const Tensor begins = batch.documents.diff(1, 1, at::full({batch.documents.size(0), 1}, -1)).ne(0);
+        const Tensor keys = (place - std::get<0>((begins * place).cummax(1)) + 1).sum(0);  // [positions]
+        double most = 0;
+        int64_t positions = 0;
+        for (int64_t rank = 0; rank < size; ++rank) {
+          double own = 0;
+          for (const cp::Run& run : runs.of(rank, ranks.count(length))) {
+            own += keys.slice(0, run.begin, run.end()).sum().item<double>();
+            positions += run.size;
+          }
+          most = std::max(most, own);
+        }
+        EXPECT_EQ(positions, ranks.count(length) * size);
+        return most / (keys.sum().item<double>() / size);
+      };
+      for (const int64_t length : {2048, 4096, 5000, 32768})
+        for (const int64_t rows : {1, 4}) {
+          double worst = 0, worst_by_zigzag = 0;
+          for (uint32_t seed = 0; seed < kBatches; ++seed) {
+            const Batch batch = packed_rows(rows, length, seed);
+            worst = std::max(worst, imbalance(Layout::balanced, batch));
+            worst_by_zigzag = std::max(worst_by_zigzag, imbalance(Layout::zigzag, batch));
+          }
+          EXPECT_LE(worst, 1.05) << rows << " rows of " << length << " positions";
+          EXPECT_GE(worst_by_zigzag, 1.1) << rows << " rows of " << length << " positions";
+        }
     });
 }
 

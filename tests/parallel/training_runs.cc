@@ -165,6 +165,11 @@ Report train(Mesh& mesh, const Entry& entry, const Variant& variant) {
     if (variant.documents)
       full.documents =
           (at::arange(variant.sequence) + at::arange(kRows).unsqueeze(1)).remainder(12).ge(5).to(at::kLong);
+    if (variant.packed) {
+      at::Generator generator = at::detail::createCPUGenerator(2000 + step);
+      const at::Tensor lengths = at::arange(kRows).remainder(5).mul(8).add(4).unsqueeze(1);
+      full.documents = at::rand({kRows, variant.sequence}, generator).mul(lengths).lt(1).to(at::kLong).cumsum(1);
+    }
     return full;
   };
   Report report;
@@ -211,6 +216,7 @@ void expect_same_training(const std::string& architecture, const MeshShape& shap
                                      .sampled_softmax = variant.options.sampled_softmax},
                          .optimizer = variant.optimizer,
                          .documents = variant.documents,
+                         .packed = variant.packed,
                          .left_padding = variant.left_padding,
                          .sequence = variant.sequence,
                          .steps = variant.steps,

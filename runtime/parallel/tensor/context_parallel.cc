@@ -9,6 +9,7 @@
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/model/tasks.h"
+#include "runtime/parallel/step/dry_run_hooks.h"
 
 namespace modular {
 namespace {
@@ -18,15 +19,15 @@ using torch::autograd::variable_list;
 
 /// All positions along `dim` in order, of the ranks' positions `by_rank` [ranks, ...]; `dim` does not count the first
 /// dimension.
-Tensor in_order(const ContextRanks& ranks, const Tensor& by_rank, int64_t dim) {
+Tensor in_order(const DealtRuns& dealt, const Tensor& by_rank, int64_t dim) {
   struct Piece {
     int64_t begin;
     Tensor values;
   };
   std::vector<Piece> pieces;
-  for (int64_t rank = 0; rank < ranks.size(); ++rank) {
+  for (int64_t rank = 0; rank < dealt.ranks; ++rank) {
     int64_t row = 0;
-    for (const cp::Run& run : ranks.runs_of(rank, by_rank.size(dim + 1))) {
+    for (const cp::Run& run : dealt.of(rank, by_rank.size(dim + 1))) {
       pieces.push_back({run.begin, by_rank[rank].narrow(dim, row, run.size)});
       row += run.size;
     }
@@ -38,30 +39,30 @@ Tensor in_order(const ContextRanks& ranks, const Tensor& by_rank, int64_t dim) {
 }
 
 /// The inverse: [ranks, ...], contiguous.
-Tensor by_rank(const ContextRanks& ranks, const Tensor& all, int64_t dim) {
+Tensor by_rank(const DealtRuns& dealt, const Tensor& all, int64_t dim) {
   std::vector<Tensor> parts;
-  for (int64_t rank = 0; rank < ranks.size(); ++rank) {
+  for (int64_t rank = 0; rank < dealt.ranks; ++rank) {
     std::vector<Tensor> runs;
-    for (const cp::Run& run : ranks.runs_of(rank, all.size(dim) / ranks.size()))
+    for (const cp::Run& run : dealt.of(rank, all.size(dim) / dealt.ranks))
       runs.push_back(all.narrow(dim, run.begin, run.size));
     parts.push_back(at::cat(runs, dim));
   }
   return at::stack(parts);
 }
 
-Tensor gather_positions(const ContextRanks& ranks, const Tensor& own, int64_t dim) {
+Tensor gather_positions(const ContextRanks& ranks, const DealtRuns& dealt, const Tensor& own, int64_t dim) {
   // Gloo has no collectives of bool.
-  if (own.scalar_type() == at::kBool) return gather_positions(ranks, own.to(at::kByte), dim).to(at::kBool);
+  if (own.scalar_type() == at::kBool) return gather_positions(ranks, dealt, own.to(at::kByte), dim).to(at::kBool);
   std::vector<int64_t> shape = own.sizes().vec();
   shape.insert(shape.begin(), ranks.size());
   const Tensor all = at::empty(shape, own.options());
   all[ranks.rank()].copy_(own);
   all_gather(ranks.group(), {all}, "the positions of context-parallel ranks").wait();
-  return in_order(ranks, all, dim);
+  return in_order(dealt, all, dim);
 }
 
-Tensor sum_positions(const ContextRanks& ranks, const Tensor& partial, int64_t dim) {
-  const Tensor terms = by_rank(ranks, partial, dim);
+Tensor sum_positions(const ContextRanks& ranks, const DealtRuns& dealt, const Tensor& partial, int64_t dim) {
+  const Tensor terms = by_rank(dealt, partial, dim);
   const Tensor sum = at::empty_like(terms[0], at::MemoryFormat::Contiguous);
   reduce_scatter(ranks.group(), sum, terms, "gradients of positions of context-parallel ranks").wait();
   return sum;
@@ -76,33 +77,38 @@ Tensor exchange(const ContextRanks& ranks, const Tensor& parts, const char* what
 }
 
 /// From this rank's positions along `positions` of all slices along `slices` to all positions of this rank's slice.
-Tensor positions_to_slices(const ContextRanks& ranks, const Tensor& x, int64_t positions, int64_t slices) {
+Tensor positions_to_slices(const ContextRanks& ranks, const DealtRuns& dealt, const Tensor& x, int64_t positions,
+                           int64_t slices) {
   const Tensor by_slice = x.unflatten(slices, {ranks.size(), -1}).movedim(slices, 0);
-  return in_order(ranks, exchange(ranks, by_slice, "heads by context-parallel rank"), positions);
+  return in_order(dealt, exchange(ranks, by_slice, "heads by context-parallel rank"), positions);
 }
 
 /// The inverse.
-Tensor slices_to_positions(const ContextRanks& ranks, const Tensor& x, int64_t positions, int64_t slices) {
-  const Tensor received = exchange(ranks, by_rank(ranks, x, positions), "positions by context-parallel rank");
+Tensor slices_to_positions(const ContextRanks& ranks, const DealtRuns& dealt, const Tensor& x, int64_t positions,
+                           int64_t slices) {
+  const Tensor received = exchange(ranks, by_rank(dealt, x, positions), "positions by context-parallel rank");
   return received.movedim(0, slices).flatten(slices, slices + 1).contiguous();
 }
 
-/// Applies one of two functions of ranks, a tensor and dimensions, and the other one to the gradient.
+/// Applies one of two functions of ranks, their positions, a tensor and dimensions, and the other one to the gradient.
+/// Keeps the positions: the backward may run after the forward of another micro-batch.
 template <auto forwards, auto backwards>
 struct OverContext : torch::autograd::Function<OverContext<forwards, backwards>> {
   template <class... Dimensions>
   static Tensor forward(AutogradContext* context, const Tensor& x, const ContextRanks* ranks, Dimensions... dims) {
     context->saved_data["ranks"] = reinterpret_cast<int64_t>(ranks);
     context->saved_data["dims"] = std::vector<int64_t>{dims...};
-    return forwards(*ranks, x.detach(), dims...);
+    context->saved_data["runs"] = ranks->dealt().numbers;
+    return forwards(*ranks, ranks->dealt(), x.detach(), dims...);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto& ranks = *reinterpret_cast<const ContextRanks*>(context->saved_data["ranks"].toInt());
     const std::vector<int64_t> dims = context->saved_data["dims"].toIntVector();
-    if constexpr (requires { backwards(ranks, gradients[0], int64_t{}); })
-      return {backwards(ranks, gradients[0], dims[0]), Tensor(), Tensor()};
+    const DealtRuns dealt{ranks.size(), context->saved_data["runs"].toIntVector()};
+    if constexpr (requires { backwards(ranks, dealt, gradients[0], int64_t{}); })
+      return {backwards(ranks, dealt, gradients[0], dims[0]), Tensor(), Tensor()};
     else
-      return {backwards(ranks, gradients[0], dims[0], dims[1]), Tensor(), Tensor(), Tensor()};
+      return {backwards(ranks, dealt, gradients[0], dims[0], dims[1]), Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -131,19 +137,37 @@ Tensor padded_to(const Tensor& tensor, int64_t length, int64_t value) {
 
 }  // namespace
 
-std::vector<cp::Run> ContextRanks::runs_of(int64_t rank, int64_t count) const {
-  if (!zigzag_) return {{rank * count, count}};
-  const int64_t half = count / 2, last = 2 * size() - 1 - rank;
-  return {{rank * half, half}, {last * half, half}};
-}
+ContextRanks::ContextRanks(ProcessGroup group, ContextOptions::Attention attention, ContextOptions::Layout layout,
+                           const ContextData& data)
+    : group_(std::move(group)),
+      attention_(attention),
+      layout_(layout),
+      data_(data),
+      dealt_(layout == ContextOptions::Layout::contiguous ? contiguous_runs(size()) : zigzag_runs(size())) {}
 
 int64_t ContextRanks::count(int64_t length) const {
-  const int64_t runs = zigzag_ ? 2 : 1, unit = runs * size();
+  const bool balanced = layout_ == ContextOptions::Layout::balanced;
+  const int64_t runs = balanced ? balanced_run_count(length, size()) : dealt_.runs_of_a_rank(), unit = runs * size();
   // Dropout tells a pooled value from positions by the number of rows, which is 1.
   return std::max<int64_t>((length + unit - 1) / unit * runs, 2);
 }
 
-Batch ContextRanks::cut(Batch batch) const {
+DealtRuns ContextRanks::deal(const Batch& batch) const {
+  if (layout_ != ContextOptions::Layout::balanced) return dealt_;
+  // The sequences of an encoder and a decoder are divided alike, by the number of runs of the shorter one: these are
+  // powers of two. Costs are those of input_ids.
+  int64_t runs = balanced_run_count(batch.input_ids.size(1), size());
+  for (const Tensor& of_decoder : {batch.decoder_input_ids, data_.token_labels ? batch.labels : Tensor()})
+    if (of_decoder.defined()) runs = std::min(runs, balanced_run_count(of_decoder.size(1), size()));
+  runs *= size();
+  const bool has_values = values_are_known && !batch.input_ids.is_meta();
+  const std::vector<int64_t> costs =
+      has_values ? visible_keys_of_runs(batch, runs, count(batch.input_ids.size(1)) * size(), data_.causal)
+                 : std::vector<int64_t>(static_cast<size_t>(runs));
+  return balanced_runs(costs, size());
+}
+
+Batch ContextRanks::cut(Batch batch, const DealtRuns& runs) const {
   const bool has_ids = batch.input_ids.defined();
   if (has_ids && !batch.attention_mask.defined() && count(batch.input_ids.size(1)) * size() > batch.input_ids.size(1))
     batch.attention_mask = at::ones_like(batch.input_ids);
@@ -156,10 +180,27 @@ Batch ContextRanks::cut(Batch batch) const {
                                                                                  : 0;
     const Tensor whole = padded_to(tensor, own * size(), padding);
     std::vector<Tensor> parts;
-    for (const cp::Run& run : runs(own)) parts.push_back(whole.narrow(1, run.begin, run.size));
+    for (const cp::Run& run : runs.of(rank(), own)) parts.push_back(whole.narrow(1, run.begin, run.size));
     tensor = at::cat(parts, 1);
   });
   return batch;
+}
+
+void ContextRanks::remember(const Batch& batch, const DealtRuns& runs) {
+  if (layout_ == ContextOptions::Layout::balanced) of_batches_.emplace_back(batch.leading(), runs);
+}
+
+void ContextRanks::before_forward(const Batch& micro_batch, int64_t /*stage*/) {
+  if (layout_ != ContextOptions::Layout::balanced) return;
+  const auto is_this = [&](const auto& each) { return each.first.is_same(micro_batch.leading()); };
+  const auto found = std::ranges::find_if(of_batches_, is_this);
+  TORCH_INTERNAL_ASSERT(found != of_batches_.end(), "the forward of a micro-batch that was not cut");
+  dealt_ = found->second;
+}
+
+std::function<void()> ContextRanks::save_position() {
+  if (layout_ != ContextOptions::Layout::balanced) return {};
+  return [this, dealt = dealt_] { dealt_ = dealt; };
 }
 
 Tensor ContextRanks::join_logits(const Tensor& logits, const Batch& batch) {
@@ -200,7 +241,7 @@ Tensor ContextRanks::to_positions(const Tensor& x) {
 
 ContextOptions::Layout to_context_layout(std::string_view name) {
   using enum ContextOptions::Layout;
-  return name == "contiguous" ? contiguous : name == "zigzag" ? zigzag : automatic;
+  return name == "contiguous" ? contiguous : name == "zigzag" ? zigzag : name == "balanced" ? balanced : automatic;
 }
 
 ContextOptions::Attention to_context_attention(std::string_view name) {
@@ -208,10 +249,10 @@ ContextOptions::Attention to_context_attention(std::string_view name) {
   return name == "all-gather" ? all_gather : name == "all-to-all" ? all_to_all : automatic;
 }
 
-bool is_zigzag(const Entry& entry, ContextOptions::Layout layout) {
+ContextOptions::Layout find_layout(const Entry& entry, ContextOptions::Layout layout) {
   using enum ContextOptions::Layout;
-  if (layout != automatic) return layout == zigzag;
-  return find_task(entry.task)->targets == next_tokens;
+  if (layout != automatic) return layout;
+  return find_task(entry.task)->targets == next_tokens ? zigzag : contiguous;
 }
 
 std::string context_error(const Entry& entry, int64_t ranks) {
