@@ -39,8 +39,10 @@ bool is_real(const Tensor& tensor) {
 /// attention.
 bool is_large_arithmetic(const c10::OperatorHandle& op, const std::vector<Tensor>& operands) {
   constexpr int64_t kManyWords = int64_t{1} << 16, kMany = int64_t{1} << 24;
-  const bool is_bitwise = std::string_view(op.schema().name()).starts_with("aten::bitwise_");
-  return op.hasTag(at::Tag::pointwise) && std::ranges::any_of(operands, [=](const Tensor& tensor) {
+  const std::string_view name = op.schema().name();
+  const bool is_bitwise = name.starts_with("aten::bitwise_"),
+             makes_masks = name == "aten::fill_" || name == "aten::tril" || name == "aten::triu";
+  return (op.hasTag(at::Tag::pointwise) || makes_masks) && std::ranges::any_of(operands, [=](const Tensor& tensor) {
            return tensor.numel() >= (is_bitwise && tensor.scalar_type() == at::kLong ? kManyWords : kMany);
          });
 }

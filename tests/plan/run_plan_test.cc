@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cmath>
 
@@ -133,6 +134,9 @@ INSTANTIATE_TEST_SUITE_P(
         {"hsdp", 4, with(llama(), {"parallel.dp_replicate=2"})},
         {"tp", 2, with(llama(), {"parallel.tp=2"})},
         {"tp_zero3", 4, with(llama(), {"parallel.tp=2"})},
+        {"cp_gathers", 2, with(llama(), {"parallel.cp=2", "train.micro_batches=2"})},
+        {"cp_exchanges", 2, with(llama(), {"parallel.cp=2", "parallel.cp_attention=all-to-all"})},
+        {"cp_tp", 4, with(llama(), {"parallel.cp=2", "parallel.tp=2"})},
         {"pp_1f1b", 2, with(llama(), {"parallel.pp=2", "train.micro_batches=8"})},
         {"pp_gpipe", 2, with(llama(), {"parallel.pp=2", "parallel.schedule=gpipe", "train.micro_batches=4"})},
         {"pp_interleaved", 2,
@@ -236,6 +240,22 @@ TEST(Plan, OfALargeModelNeedsLittleMemory) {
   const RankPlan& rank = plan.ranks.front();
   EXPECT_NEAR(static_cast<double>(rank.step.held[static_cast<size_t>(Held::parameters)]), 4 * 70.6e9 / 64, 2e7);
   EXPECT_NEAR(static_cast<double>(rank.step.held[static_cast<size_t>(Held::optimizer)]), 8 * 70.6e9 / 64, 4e7);
+}
+
+// Attention to gathered keys has a mask of a gibibyte here. Like other large values, a plan does not compute it.
+TEST(Plan, OfALongSequenceWritesNoMasks) {
+  const auto resident = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return int64_t{usage.ru_maxrss} << 10;
+  };
+  const RunConfig config =
+      read_run_config({}, with(llama(), {"train.seq_len=65536", "train.batch_size=1", "parallel.cp=2",
+                                         "parallel.cp_attention=all-gather", "parallel.recompute=true"}));
+  const int64_t before = resident();
+  const RunPlan plan = make_run_plan(config, 2);
+  EXPECT_LT(resident() - before, int64_t{1} << 28);
+  EXPECT_GT(plan.ranks.front().step.bytes, int64_t{1} << 30);
 }
 
 TEST(Plan, OfExpertsSplitsTokensEvenly) {
