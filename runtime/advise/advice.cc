@@ -106,10 +106,10 @@ namespace {
 void sort_by_time(std::vector<Choice>& choices) {
   const auto key = [](const Choice& choice) {
     const Layout& layout = choice.layout;
-    const int64_t axes = (layout.pp > 1) + (layout.dp_replicate > 1) + (layout.dp_shard > 1) + (layout.tp > 1) +
+    const int64_t axes = std::ranges::count_if(layout.mesh(), [](int64_t size) { return size > 1; }) +
                          (layout.offload != Offloaded::nothing);
     return std::tuple(std::llround(std::log(choice.time.total) * 200.0), axes, layout.keeping, -layout.zero_stage,
-                      layout.pp, layout.tp, choice.time.total, layout.micro_batches, layout.schedule);
+                      layout.pp, layout.cp, layout.tp, choice.time.total, layout.micro_batches, layout.schedule);
   };
   std::ranges::sort(choices, {}, key);
 }
@@ -145,9 +145,6 @@ constexpr int64_t kPlansPerMesh = 3, kPlansPerChoice = 10;
 void check(const RunConfig& config, const Cluster& cluster) {
   const TrainSection& train = config.train;
   if (std::string error = find_error(cluster); !error.empty()) throw ConfigError(error);
-  if (config.parallel.cp > 1)
-    throw ConfigError(fmt::format("parallel.cp = {}: the time of context parallelism cannot be estimated: set it to 1",
-                                  config.parallel.cp));
   if (train.batch_size_per_rank > 0)
     throw ConfigError(
         fmt::format("train.batch_size_per_rank = {} gives each mesh a different global batch, so that meshes cannot "
@@ -212,6 +209,9 @@ LayoutSearch to_search(const TrainSection& train, const ProfiledModel& model) {
   // Without a boundary the model cannot be split into stages.
   const int64_t layers = model.profile.boundary > 0.0 ? model.profile.layers : 1;
   search.makes = [layers](int64_t stages) { return stages <= layers; };
+  search.divides_context = [contexts = model.profile.contexts](int64_t cp, int64_t tp) {
+    return contexts.contains({cp, tp});
+  };
   return search;
 }
 
@@ -220,13 +220,13 @@ Rejected plan_best(Advice& advice, const std::vector<Choice>& choices, const Run
                    const ProfiledModel& model, const Cluster& cluster, int64_t top) {
   Rejected rejected;
   auto& nearest = rejected.nearest;
-  std::map<std::array<int64_t, 4>, int64_t> plans;  // by mesh
+  std::map<std::array<int64_t, 5>, int64_t> plans;  // by mesh
   int64_t all = 0;
   for (const Choice& candidate : choices) {
     if (static_cast<int64_t>(advice.choices.size()) == top || all == kPlansPerChoice * top) break;
     if (candidate.estimated.peak > cluster.usable_memory() * kEstimateSlack) continue;
     const Layout& layout = candidate.layout;
-    int64_t& mesh_plans = plans[{layout.pp, layout.dp_replicate, layout.dp_shard, layout.tp}];
+    int64_t& mesh_plans = plans[layout.mesh()];
     if (mesh_plans == kPlansPerMesh) continue;
     Choice choice = candidate;
     RunConfig layout_config = to_config(config, layout, model.recomputations);
@@ -252,7 +252,8 @@ Rejected plan_best(Advice& advice, const std::vector<Choice>& choices, const Run
 
 Advice advise(const RunConfig& config, const Cluster& cluster, int64_t top) {
   check(config, cluster);
-  ProfiledModel model = profile_model(config, default_recomputations(config.parallel), find_divisors(cluster.per_node));
+  ProfiledModel model = profile_model(config, default_recomputations(config.parallel), find_divisors(cluster.per_node),
+                                      find_contexts(config, cluster));
   LayoutSearch search = to_search(config.train, model);
   RunConfig uncut = config;
   uncut.parallel.cuts.clear();
@@ -279,6 +280,7 @@ Advice assess(const RunConfig& config, const Cluster& cluster) {
   Layout layout{.pp = mesh[Axis::pp],
                 .dp_replicate = mesh[Axis::dp_replicate],
                 .dp_shard = mesh[Axis::dp_shard],
+                .cp = mesh[Axis::cp],
                 .tp = mesh[Axis::tp],
                 .zero_stage = config.parallel.zero_stage,
                 .micro_batches = config.train.micro_batches,
@@ -296,13 +298,17 @@ Advice assess(const RunConfig& config, const Cluster& cluster) {
   if (layout.tp > 1) tps.push_back(layout.tp);
   RunConfig layout_config = config;
   const int64_t batch = config.batch_shape(mesh, 0).global();  // throws if the batch is not divisible
-  ProfiledModel model = profile_model(config, {config.parallel.recompute}, tps);
+  // First, because its errors name what the mesh does not divide.
+  const auto planned = planned_peak(layout_config, cluster.devices(), layout.offload != Offloaded::nothing);
+  std::vector<ContextSizes> contexts;
+  if (layout.cp > 1) contexts.emplace_back(layout.cp, layout.tp);
+  ProfiledModel model = profile_model(config, {config.parallel.recompute}, tps, contexts);
   add_stages(model.profile, config, {layout});
 
   Advice advice{.model = model.profile, .guide = guide_case(model.profile, cluster), .tried = 1, .planned = 1};
   PipelineClock clock;
   Choice choice = estimate(model.profile, layout, batch, cluster, clock);
-  choice.planned = planned_peak(layout_config, cluster.devices(), layout.offload != Offloaded::nothing);
+  choice.planned = planned;
   advice.fitting = choice.memory() <= cluster.usable_memory() ? 1 : 0;
   advice.choices.push_back(std::move(choice));
   advice.configs.push_back(std::move(layout_config));

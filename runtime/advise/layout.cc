@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace modular {
@@ -20,11 +21,12 @@ StageShares ModelProfile::stage_shares(int64_t pp, int64_t stages_per_rank, bool
 std::string Layout::describe() const {
   std::string text;
   const std::pair<const char*, int64_t> axes[] = {
-      {"pp", pp}, {"dp_replicate", dp_replicate}, {"dp_shard", dp_shard}, {"tp", tp}};
+      {"pp", pp}, {"dp_replicate", dp_replicate}, {"dp_shard", dp_shard}, {"cp", cp}, {"tp", tp}};
+  const std::string_view last_of_shards = cp > 1 ? "cp" : "dp_shard";
   for (const auto& [name, size] : axes) {
     if (size == 1) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : " x ", name, size);
-    if (std::string_view(name) == "dp_shard") text += fmt::format(" (ZeRO {})", zero_stage);
+    if (name == last_of_shards) text += fmt::format(" (ZeRO {})", zero_stage);
   }
   return text.empty() ? "1 device" : text;
 }
@@ -35,7 +37,7 @@ namespace {
 void add_with_memory_options(std::vector<Layout>& layouts, const Layout& mesh, const LayoutSearch& search) {
   std::vector<Offloaded> offloads = {Offloaded::nothing};
   if (search.offloads) offloads = {Offloaded::nothing, Offloaded::optimizer, Offloaded::parameters};
-  for (int64_t stage = mesh.dp_shard > 1 ? 1 : 3; stage <= 3; ++stage)
+  for (int64_t stage = mesh.shards() > 1 ? 1 : 3; stage <= 3; ++stage)
     for (size_t keeping = 0; keeping < search.keepings; ++keeping)
       for (const Offloaded offload : offloads) {
         // Parameters that are gathered once per step cannot stay in host memory between units.
@@ -83,13 +85,42 @@ std::vector<Layout> find_layouts(const Cluster& cluster, const LayoutSearch& sea
   const int64_t devices = cluster.devices();
   for (const int64_t tp : find_divisors(cluster.per_node)) {
     if (!search.divides(tp)) continue;
-    for (const int64_t pp : find_divisors(devices / tp))
-      for (const int64_t dp_shard : find_divisors(devices / tp / pp)) {
-        Layout mesh{.pp = pp, .dp_replicate = devices / tp / pp / dp_shard, .dp_shard = dp_shard, .tp = tp};
-        if (search.rows % mesh.data_parallel() == 0) add_with_micro_batches(layouts, mesh, search);
-      }
+    for (const int64_t cp : find_divisors(devices / tp)) {
+      if (cp > 1 && !search.divides_context(cp, tp)) continue;
+      const int64_t others = devices / tp / cp;
+      for (const int64_t pp : find_divisors(others))
+        for (const int64_t dp_shard : find_divisors(others / pp)) {
+          const Layout mesh{.pp = pp, .dp_replicate = others / pp / dp_shard, .dp_shard = dp_shard, .cp = cp, .tp = tp};
+          if (search.rows % mesh.data_parallel() == 0) add_with_micro_batches(layouts, mesh, search);
+        }
+    }
   }
   return layouts;
+}
+
+int64_t positions_of_rank(int64_t length, int64_t ranks, bool zigzag) {
+  const int64_t runs = zigzag ? 2 : 1, unit = runs * ranks;
+  return std::max<int64_t>((length + unit - 1) / unit * runs, 2);
+}
+
+bool divides_positions(const ModelProfile& model, const Layout& layout) {
+  if (layout.tp == 1 || !model.sequence || model.lengths.empty()) return false;
+  return std::ranges::all_of(model.lengths, [&](int64_t length) {
+    const int64_t positions = layout.cp > 1 ? positions_of_rank(length, layout.cp, model.zigzag) : length;
+    return positions % layout.tp == 0;
+  });
+}
+
+ContextCost context_cost(const ModelProfile& model, const Layout& layout) {
+  return layout.cp > 1 ? model.contexts.at({layout.cp, layout.tp}) : ContextCost();
+}
+
+double on_rank(const TpSplit& of_row, const ModelProfile& model, const Layout& layout) {
+  return of_row.on(layout.tp, divides_positions(model, layout)) / static_cast<double>(layout.cp);
+}
+
+double boundary_on_rank(const ModelProfile& model, const Layout& layout) {
+  return on_rank({model.boundary - model.boundary_parts, 0.0, model.boundary_parts}, model, layout);
 }
 
 const KnownSchedule& find_schedule(const Layout& layout) {
@@ -115,7 +146,7 @@ double rank_elements(const ModelProfile& model, const Layout& layout) {
 }
 
 bool splits_backwards(const ModelProfile& model, const Layout& layout) {
-  return layout.data_parallel() == 1 && !model.keepings[layout.keeping].one_piece &&
+  return layout.dp_replicate == 1 && layout.shards() == 1 && !model.keepings[layout.keeping].one_piece &&
          layout.offload != Offloaded::parameters;
 }
 

@@ -40,6 +40,7 @@ std::vector<NamedAxis> find_axes(const StepTime& time) {
   return {{"pp", time.pp, time.bytes.pp},
           {"dp_replicate", time.dp_replicate, time.bytes.dp_replicate},
           {"dp_shard", time.dp_shard, time.bytes.dp_shard},
+          {"cp", time.cp, time.bytes.cp},
           {"tp", time.tp, time.bytes.tp}};
 }
 
@@ -160,15 +161,18 @@ Json as_json(const Choice& choice, const Advice& advice, const TrainSection& tra
     volume[axis.name] = {{"bytes", axis.bytes}, {"seconds", axis.time.all}, {"waited", axis.time.exposed}};
   volume["host"] = {{"seconds", time.host.all}, {"waited", time.host.exposed}};
   const double samples = choice.rows * static_cast<double>(layout.micro_batches * layout.data_parallel());
-  Json json = {
-      {"mesh",
-       {{"pp", layout.pp}, {"dp_replicate", layout.dp_replicate}, {"dp_shard", layout.dp_shard}, {"tp", layout.tp}}},
-      {"zero_stage", layout.zero_stage},
-      {"micro_batches", layout.micro_batches},
-      {"rows", choice.rows},
-      {"schedule", layout.schedule},
-      {"recompute", advice.model.keepings[layout.keeping].setting},
-      {"offload", to_offload(layout)}};
+  Json json = {{"mesh",
+                {{"pp", layout.pp},
+                 {"dp_replicate", layout.dp_replicate},
+                 {"dp_shard", layout.dp_shard},
+                 {"cp", layout.cp},
+                 {"tp", layout.tp}}},
+               {"zero_stage", layout.zero_stage},
+               {"micro_batches", layout.micro_batches},
+               {"rows", choice.rows},
+               {"schedule", layout.schedule},
+               {"recompute", advice.model.keepings[layout.keeping].setting},
+               {"offload", to_offload(layout)}};
   json["memory"] = choice.planned ? Json(*choice.planned) : Json(nullptr);
   json["estimated_memory"] = as_json(choice.estimated);
   json["fits"] = choice.memory() <= cluster.usable_memory();

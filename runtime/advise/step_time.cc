@@ -13,10 +13,14 @@ double attained_flops(double tokens, double width, const Cluster& cluster) {
 }
 
 ComputeTime compute_time(const ModelProfile& model, const Layout& layout, double rows, const Cluster& cluster) {
-  const auto tp = static_cast<double>(layout.tp);
-  const double tokens = rows * static_cast<double>(model.tokens_of_row);
-  const double matmuls = rows * model.flops_of_row / tp / attained_flops(tokens, model.width / tp, cluster);
-  const double pass = rows * model.values.on(layout.tp) / cluster.speed_of_memory();
+  const auto tp = static_cast<double>(layout.tp), cp = static_cast<double>(layout.cp);
+  const double tokens = rows * static_cast<double>(model.tokens_of_row) / cp;
+  // Of contiguous positions, the last rank's see the most keys: 2 - 1/cp times the mean. An exchange of heads balances.
+  const ContextCost cost = context_cost(model, layout);
+  const double skewed = 2.0 * cost.exchanged < cost.received ? model.skewed_flops * (cp - 1.0) / cp : 0.0;
+  const double flops = (model.flops_of_row + skewed) / cp;
+  const double matmuls = rows * flops / tp / attained_flops(tokens, model.width / tp, cluster);
+  const double pass = rows * on_rank(model.values, model, layout) / cluster.speed_of_memory();
   ComputeTime time;
   // The backward has two GEMMs for each GEMM of the forward.
   time.forward = matmuls / 3.0 + kForwardPasses * pass;
@@ -57,8 +61,8 @@ PipelineClock::Step PipelineClock::simulate_step(const Layout& layout, double ba
 MemoryEstimate estimate_memory(const ModelProfile& model, const Layout& layout, double rows, int64_t stored) {
   constexpr double kFloat = 4.0;
   const RankElements elements = split_rank_elements(model, layout);
-  const double all = elements.units + elements.root, kept = all / static_cast<double>(layout.dp_shard);
-  const bool sharded = layout.dp_shard > 1, on_device = layout.offload != Offloaded::parameters;
+  const double all = elements.units + elements.root, kept = all / static_cast<double>(layout.shards());
+  const bool sharded = layout.shards() > 1, on_device = layout.offload != Offloaded::parameters;
   const Keeping& keeping = model.keepings[layout.keeping];
   const double unit = model.largest_unit.on(layout.tp);
   const bool repeats = layout.micro_batches > 1;
@@ -79,13 +83,17 @@ MemoryEstimate estimate_memory(const ModelProfile& model, const Layout& layout, 
   const auto stages = static_cast<double>(stages_per_rank(layout));
   const bool is_v = layout.pp > 1 && find_schedule(layout).is_v;
   const double stage_fraction = model.stage_shares(layout.pp, stages_per_rank(layout), is_v).fullest_rank / stages;
-  const double row = stage_fraction * keeping.activations.on(layout.tp), head = keeping.head.on(layout.tp);
+  const double keys = context_cost(model, layout).kept;  // of other cp ranks
+  const double row = stage_fraction * (on_rank(keeping.activations, model, layout) + keeping.context_kept * keys);
+  const double head = on_rank(keeping.head, model, layout);
   // In a V, rank 0 has the first stage's stored activations and the head. Otherwise the last rank has the head and one
   // micro-batch.
   memory.activations =
       rows * (layout.pp == 1 || is_v ? static_cast<double>(stored) * row + head
                                      : std::max(static_cast<double>(stored) * row, stages * row + head));
-  memory.working = rows * keeping.working.on(layout.tp);
+  memory.working = rows * on_rank(keeping.working, model, layout);
+  if (keeping.recomputed == 1.0)
+    memory.working += rows * keys / static_cast<double>(std::max<int64_t>(model.layers, 1));
 
   const double always = memory.parameters + memory.optimizer;
   // At the start of a backward, all activations and the gradients of earlier micro-batches are alive.
@@ -151,7 +159,7 @@ void add_host(StepTime& time, const ModelProfile& model, const Layout& layout, d
 
 double StepTime::hidden() const {
   double seconds = 0.0;
-  for (const AxisTime& axis : {tp, dp_shard, dp_replicate, pp, host}) seconds += axis.all - axis.exposed;
+  for (const AxisTime& axis : {tp, cp, dp_shard, dp_replicate, pp, host}) seconds += axis.all - axis.exposed;
   return seconds;
 }
 
@@ -164,15 +172,16 @@ StepTime step_time(const ModelProfile& model, const Layout& layout, double rows,
 
   StepTime time;
   time.bytes = received(traffic, layout);
-  time.tp.all = time.tp.exposed =  // layers wait for their all-reduces
-      all_reduce_seconds(traffic.tp.bytes, traffic.tp.count, tp_group(layout), cluster);
+  // Layers wait for their collectives over tp and cp.
+  time.tp.all = time.tp.exposed = gather_seconds(traffic.tp.bytes, traffic.tp.count, tp_group(layout), cluster);
+  time.cp.all = time.cp.exposed = context_seconds(traffic, cp_group(layout), cluster);
 
-  // Times of the costliest stage for one micro-batch. A forward has half of the tp all-reduces, or a third if it is
+  // Times of the costliest stage for one micro-batch. A forward has half of these collectives, or a third if it is
   // recomputed.
   const bool is_v = layout.pp > 1 && find_schedule(layout).is_v;
   const double costliest = model.stage_shares(layout.pp, stages_per_rank(layout), is_v).costliest_stage;
   const double stage_fraction = costliest / (pp * stages);
-  const double sums = time.tp.all / (m * stages);
+  const double sums = (time.tp.all + time.cp.all) / (m * stages);
   const double forward_sums = sums * (model.keepings[layout.keeping].recomputed > 0.5 ? 1.0 / 3.0 : 0.5);
   const double forward = stage_fraction * model_time.forward + forward_sums,
                backward = stage_fraction * model_time.backward + sums - forward_sums;
@@ -181,20 +190,20 @@ StepTime step_time(const ModelProfile& model, const Layout& layout, double rows,
   time.stored = step.most_stored;
   time.compute = m * model_time.all() / pp;
   time.recomputed = m * model_time.recomputed / pp;
-  time.bubble = layout.pp == 1 ? 0.0 : std::max(0.0, step.length * forward - time.compute - time.tp.all);
+  time.bubble = layout.pp == 1 ? 0.0 : std::max(0.0, step.length * forward - time.compute - time.tp.all - time.cp.all);
 
-  const double kept = rank_elements(model, layout) / static_cast<double>(layout.dp_shard);
+  const double kept = rank_elements(model, layout) / static_cast<double>(layout.shards());
   time.update = update_seconds(kept, model, cluster);
   add_data_parallel(time, traffic, model, layout, stages * forward, stages * backward, cluster);
   if (layout.pp > 1) {
-    const double message = message_seconds(rows * model.boundary, pp_group(layout), cluster);
+    const double message = message_seconds(rows * boundary_on_rank(model, layout), pp_group(layout), cluster);
     time.pp.all = message * traffic.pp.count;
     // Exposed on the path of the first micro-batch to the last stage, and of the last gradient back.
     time.pp.exposed = std::min(time.pp.all, 2.0 * message * (pp * stages - 1.0));
   }
   add_host(time, model, layout, kept, cluster);
   time.total = time.compute + time.update + time.bubble;
-  for (const AxisTime& axis : {time.tp, time.dp_shard, time.dp_replicate, time.pp, time.host})
+  for (const AxisTime& axis : {time.tp, time.cp, time.dp_shard, time.dp_replicate, time.pp, time.host})
     time.total += axis.exposed;
   return time;
 }

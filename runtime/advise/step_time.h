@@ -26,7 +26,7 @@ inline constexpr double kHalfTokens = 64.0, kHalfWidth = 32.0;
 /// their outputs: one read and one write in the forward; two passes and one for the gradient in the backward.
 inline constexpr double kForwardPasses = 2.0, kBackwardPasses = 3.0;
 
-/// Seconds of one micro-batch through all stages in sequence, each on `layout.tp` devices.
+/// Seconds of one micro-batch through all stages in sequence, each on `layout.cp` x `layout.tp` devices.
 struct ComputeTime {
   double forward = 0.0, backward = 0.0;  // backward includes recomputation
   double recomputed = 0.0;               // part of backward
@@ -77,11 +77,11 @@ struct AxisTime {
 };
 
 struct StepTime {
-  double compute = 0.0;     // forwards and backwards of a rank
-  double recomputed = 0.0;  // part of compute
-  double update = 0.0;      // optimizer step
-  double bubble = 0.0;      // pipeline bubble
-  AxisTime tp, dp_shard, dp_replicate, pp, host;
+  double compute = 0.0;                               // forwards and backwards of a rank
+  double recomputed = 0.0;                            // part of compute
+  double update = 0.0;                                // optimizer step
+  double bubble = 0.0;                                // pipeline bubble
+  AxisTime tp, cp, dp_shard, dp_replicate, pp, host;  // dp_shard: with the cp ranks that shard parameters
   double total = 0.0;
   int64_t stored = 1;  // micro-batches per stage that await their backward
   Received bytes;

@@ -45,6 +45,73 @@ TEST(Bytes, OfTensorParallelRanksAreFourAllReducesPerLayer) {
   EXPECT_DOUBLE_EQ(received_bytes({.tp = 4, .micro_batches = 3}, kRows).tp, 3.0 * received_bytes({.tp = 4}, kRows).tp);
 }
 
+// Korthikanti et al.: a reduce-scatter and an all-gather in place of each all-reduce.
+TEST(Bytes, OfSequenceParallelRanksAreThoseOfTensorParallelRanks) {
+  ModelProfile model = float_profile();
+  const Layout layout{.tp = 4, .micro_batches = 3};
+  const StepTraffic whole = count_step_traffic(model, layout, 2.0);
+  model.sequence = true;
+  const StepTraffic parts = count_step_traffic(model, layout, 2.0);
+  EXPECT_DOUBLE_EQ(received(parts, layout).tp, received(whole, layout).tp);
+  EXPECT_DOUBLE_EQ(parts.tp.count, 3.0 * 2.0 * (4 * 8 + 2));
+  EXPECT_DOUBLE_EQ(
+      gather_seconds(parts.tp.bytes, parts.tp.count, {4, 1}, {.per_node = 4, .link = 1e9}),
+      all_reduce_seconds(parts.tp.bytes / 2.0, parts.tp.count / 2.0, {4, 1}, {.per_node = 4, .link = 1e9}));
+}
+
+TEST(Bytes, OfMessagesAreDividedOverTpWithSequenceParallelism) {
+  ModelProfile model = float_profile();
+  const Layout layout{.pp = 2, .tp = 4, .micro_batches = 8};
+  constexpr double kValue = 2.0 * 128 * 1024;
+  EXPECT_DOUBLE_EQ(count_step_traffic(model, layout, 1.0).pp.bytes, 8.0 * kValue);
+  model.sequence = true;
+  EXPECT_DOUBLE_EQ(count_step_traffic(model, layout, 1.0).pp.bytes, 8.0 * kValue / 4.0);
+  // Positions that tp does not divide stay on every rank.
+  model.lengths = {128, 126};
+  EXPECT_DOUBLE_EQ(count_step_traffic(model, layout, 1.0).pp.bytes, 8.0 * kValue);
+  EXPECT_DOUBLE_EQ(count_step_traffic(model, layout, 1.0).tp.bytes,
+                   count_step_traffic(float_profile(), layout, 1.0).tp.bytes);
+}
+
+// docs/guide/parallelism.md: (n - 1)/n B S 2 K d elements of keys and values, or (n - 1)/n B S/n (2 H + 2 K) d of
+// heads, for each layer in the forward and again in the backward.
+TEST(Bytes, OfContextParallelRanksMatchTheDocumentation) {
+  constexpr double kRows = 3.0, kTokens = 128.0, kLayers = 8.0, kBytes = 2.0, kHeadSize = 64.0;
+  const auto attention = [&](bool exchanges, int64_t cp, int64_t tp) {
+    ModelProfile model = float_profile();
+    add_contexts(model, kSmall, {cp}, {tp}, exchanges);
+    return count_step_traffic(model, {.cp = cp, .tp = tp, .micro_batches = 2}, kRows);
+  };
+  const double others = 2.0 * 2.0 * kLayers * kRows * kTokens * kBytes * kHeadSize * 3.0 / 4.0;
+  const StepTraffic gathered = attention(false, 4, 2), exchanged = attention(true, 4, 2);
+  EXPECT_DOUBLE_EQ(gathered.cp.bytes, others * 2.0 * 8.0);  // 8 of 16 heads on a tp rank
+  EXPECT_EQ(gathered.exchanged_cp, 0.0);
+  EXPECT_DOUBLE_EQ(exchanged.cp.bytes, others / 4.0 * 4.0 * 8.0);
+  EXPECT_DOUBLE_EQ(exchanged.exchanged_cp, exchanged.cp.bytes);
+  EXPECT_EQ(attention(true, 16, 2).exchanged_cp, 0.0);  // 16 ranks do not divide 8 heads
+  // Recomputed layers gather keys a second time.
+  ModelProfile model = float_profile();
+  add_contexts(model, kSmall, {4}, {1});
+  EXPECT_DOUBLE_EQ(count_step_traffic(model, {.cp = 4, .keeping = 1}, 1.0).cp.bytes,
+                   1.5 * count_step_traffic(model, {.cp = 4}, 1.0).cp.bytes);
+}
+
+TEST(Bytes, OfOtherAxesAreThoseOfFewerPositions) {
+  ModelProfile model = float_profile();
+  add_contexts(model, kSmall, {2, 8}, {1, 4});
+  const auto bytes = [&](const Layout& layout, double rows) {
+    return received(count_step_traffic(model, layout, rows), layout);
+  };
+  EXPECT_DOUBLE_EQ(bytes({.cp = 2, .tp = 4}, 2.0).tp, bytes({.tp = 4}, 1.0).tp);
+  EXPECT_DOUBLE_EQ(bytes({.pp = 4, .cp = 2, .micro_batches = 8}, 2.0).pp, bytes({.pp = 4, .micro_batches = 8}, 1.0).pp);
+  // cp ranks shard parameters with those of dp_shard.
+  for (const int64_t zero_stage : {1, 2, 3})
+    EXPECT_DOUBLE_EQ(bytes({.cp = 8, .zero_stage = zero_stage}, 1.0).dp_shard,
+                     bytes({.dp_shard = 8, .zero_stage = zero_stage}, 1.0).dp_shard);
+  EXPECT_DOUBLE_EQ(bytes({.dp_replicate = 2, .dp_shard = 2, .cp = 2}, 1.0).dp_replicate,
+                   bytes({.dp_replicate = 2, .dp_shard = 4}, 1.0).dp_replicate);
+}
+
 TEST(Bytes, OfAPipelineRankAreOneMessagePerStageAndDirection) {
   constexpr double kValue = 2.0 * 128 * 1024;
   EXPECT_DOUBLE_EQ(received_bytes({.pp = 4, .micro_batches = 8}).pp, 2.0 * 8 * kValue);
@@ -76,6 +143,29 @@ TEST(Seconds, OfRingsFollowFromTheSlowestLink) {
   EXPECT_EQ(gather_seconds(8e9, 1, {1, 1}, cluster), 0.0);
   EXPECT_DOUBLE_EQ(message_seconds(4e9, {4, 8}, cluster), 1e-5 + 4e9 / 25e9);
   EXPECT_DOUBLE_EQ(message_seconds(4e9, {4, 2}, cluster), 1e-6 + 4e9 / 400e9);
+}
+
+// An all-to-all sends to each rank separately: only its own device's link leads to other nodes.
+TEST(Seconds, OfExchangesCountEachRanksOwnLink) {
+  const Cluster cluster = h100();
+  EXPECT_DOUBLE_EQ(exchange_seconds(7e9, 1, {8, 1}, cluster), 3e-6 + 7e9 / 400e9);
+  EXPECT_DOUBLE_EQ(exchange_seconds(31e9, 2, {32, 1}, cluster), 2 * 5e-5 + 24e9 / 25e9);
+  EXPECT_DOUBLE_EQ(exchange_seconds(3e9, 1, {4, 8}, cluster), 2e-5 + 3e9 / 25e9);
+  EXPECT_EQ(exchange_seconds(7e9, 1, {1, 1}, cluster), 0.0);
+  const StepTraffic traffic{.cp = {10e9, 4}, .exchanged_cp = 3e9};
+  EXPECT_DOUBLE_EQ(context_seconds(traffic, {8, 1}, cluster), 4 * 3e-6 + 10e9 / 400e9);
+}
+
+TEST(Groups, PutContextRanksBetweenTensorAndDataParallelRanks) {
+  const Layout layout{.pp = 2, .dp_replicate = 2, .dp_shard = 2, .cp = 4, .tp = 2};
+  EXPECT_EQ(layout.devices(), 64);
+  EXPECT_EQ(cp_group(layout).size, 4);
+  EXPECT_EQ(cp_group(layout).stride, 2);
+  EXPECT_EQ(dp_shard_group(layout).size, 8);
+  EXPECT_EQ(dp_shard_group(layout).stride, 2);
+  EXPECT_EQ(dp_replicate_group(layout).stride, 16);
+  EXPECT_EQ(pp_group(layout).stride, 32);
+  EXPECT_FALSE(crosses_nodes(cp_group(layout), h100()));
 }
 
 TEST(Groups, FollowTheOrderOfTheMeshAxes) {

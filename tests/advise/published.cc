@@ -23,13 +23,15 @@ Cluster grand_teton() {
       .per_node = 8, .memory = 96 * 0x1p30, .link = 450e9, .between = 50e9, .flops = 989e12, .memory_speed = 2.4e12};
 }
 
-/// A row with tokens/s per device, as torchtitan reports.
+/// A row with tokens/s per device, as torchtitan reports. Its tensor parallelism divides the positions between layers,
+/// and its cp ranks gather keys.
 PublishedStep titan(const std::string& source, const std::string& name, const DecoderSizes& sizes, int64_t tokens,
                     Recompute recompute, Layout layout, double local_batch, double tokens_per_second) {
   const double rows = local_batch / static_cast<double>(layout.micro_batches);
   const double tokens_per_device =
-      local_batch * static_cast<double>(tokens) / static_cast<double>(layout.pp * layout.tp);
-  return {source, name, sizes, tokens, recompute, layout, rows, tokens_per_device / tokens_per_second};
+      local_batch * static_cast<double>(tokens) / static_cast<double>(layout.pp * layout.cp * layout.tp);
+  return {source,           name, sizes, tokens, recompute, layout, rows, tokens_per_device / tokens_per_second,
+          /*sequence=*/true};
 }
 
 /// A row of Narayanan et al.'s table 1: FLOP/s per device by their formula, with full recomputation.
@@ -50,10 +52,19 @@ PublishedStep megatron(const std::string& name, const DecoderSizes& sizes, Layou
           all / (flops * static_cast<double>(layout.devices()))};
 }
 
-/// A row of Korthikanti et al.'s tables 3 and 5: seconds per iteration.
+/// A row of Korthikanti et al.'s tables 3 and 5: seconds per iteration. Full recomputation is their baseline, without
+/// sequence parallelism; selective recomputation is with it.
 PublishedStep korthikanti(const std::string& name, const DecoderSizes& sizes, Recompute recompute, Layout layout,
                           double rows, double seconds) {
-  return {"2205.05198 table 5", name, sizes, 2048, recompute, layout, rows, seconds};
+  return {"2205.05198 table 5",
+          name,
+          sizes,
+          2048,
+          recompute,
+          layout,
+          rows,
+          seconds,
+          /*sequence=*/recompute.recomputed < 1.0};
 }
 
 Layout fsdp(int64_t ranks) { return {.dp_shard = ranks}; }
@@ -92,6 +103,21 @@ const std::vector<PublishedTable>& published_tables() {
               {.pp = 8, .dp_shard = 8, .tp = 8, .micro_batches = 8}, 32, 100),
         titan(h100, "405B, the same, interleaved", kLlama3_405B, 8192, kAll,
               {.pp = 8, .dp_shard = 8, .tp = 8, .micro_batches = 8, .schedule = "interleaved"}, 32, 128)}},
+      {"H100, compiled, Float8, long sequences",
+       grand_teton(),
+       false,
+       {titan(h100, "8B, 32,768 tokens, FSDP 8", kLlama3_8B, 32768, kAll, fsdp(8), 1, 3890),
+        titan(h100, "8B, 65,536 tokens, FSDP 4 x CP 2", kLlama3_8B, 65536, kAll, {.dp_shard = 4, .cp = 2}, 1, 2540),
+        titan(h100, "8B, 131,072 tokens, FSDP 2 x CP 4", kLlama3_8B, 131072, kAll, {.dp_shard = 2, .cp = 4}, 1, 1071),
+        titan(h100, "8B, 262,144 tokens, CP 8", kLlama3_8B, 262144, kAll, {.cp = 8}, 1, 548),
+        titan(h100, "405B, 32,768 tokens, FSDP 8 x TP 8 x PP 8", kLlama3_405B, 32768, kAll,
+              {.pp = 8, .dp_shard = 8, .tp = 8, .micro_batches = 8}, 8, 76),
+        titan(h100, "405B, 65,536 tokens, FSDP 4 x CP 2 x TP 8 x PP 8", kLlama3_405B, 65536, kAll,
+              {.pp = 8, .dp_shard = 4, .cp = 2, .tp = 8, .micro_batches = 8}, 8, 47),
+        titan(h100, "405B, 131,072 tokens, FSDP 2 x CP 4 x TP 8 x PP 8", kLlama3_405B, 131072, kAll,
+              {.pp = 8, .dp_shard = 2, .cp = 4, .tp = 8, .micro_batches = 8}, 8, 31),
+        titan(h100, "405B, 262,144 tokens, CP 8 x TP 8 x PP 8", kLlama3_405B, 262144, kAll,
+              {.pp = 8, .cp = 8, .tp = 8, .micro_batches = 8}, 8, 16)}},
       {"A100, FSDP 64",
        selene(),
        false,
@@ -144,9 +170,9 @@ double predicted_seconds(const PublishedTable& table, const PublishedStep& step,
   cluster.nodes = (step.layout.devices() + cluster.per_node - 1) / cluster.per_node;
   cluster.attained = attained;
   PipelineClock clock;
-  return step_time(decoder_profile(step.sizes, step.tokens, {step.recompute}, table.keeps_scores), step.layout,
-                   step.rows, cluster, clock)
-      .total;
+  ModelProfile model = decoder_profile(step.sizes, step.tokens, {step.recompute}, table.keeps_scores, step.sequence);
+  if (step.layout.cp > 1) add_contexts(model, step.sizes, {step.layout.cp}, {step.layout.tp}, /*exchanges=*/false);
+  return step_time(model, step.layout, step.rows, cluster, clock).total;
 }
 
 double fitted_fraction(const PublishedTable& table) {

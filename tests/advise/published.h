@@ -16,8 +16,9 @@ struct PublishedStep {
   int64_t tokens;       // per row
   Recompute recompute;  // closest option of this runtime
   Layout layout;
-  double rows;     // per micro-batch
-  double seconds;  // measured step time
+  double rows;            // per micro-batch
+  double seconds;         // measured step time
+  bool sequence = false;  // whether tp ranks divide the positions between layers
 };
 
 /// Rows of one table or system. The first row calibrates the attained fraction of the device's peak.

@@ -53,6 +53,34 @@ TEST(Layouts, UseAllDevicesWithTensorParallelismInANode) {
   EXPECT_FALSE(has({.dp_shard = 8, .tp = 3}));
 }
 
+// cp ranks read the same rows: one row occupies all devices. Without long sequences there are no such layouts.
+TEST(Layouts, DivideSequencesOnlyIfTheSearchSaysSo) {
+  const ModelProfile model = llama(kOneB);
+  LayoutSearch one_row = search(model, 1);
+  const auto has_context = [](const Layout& layout) { return layout.cp > 1; };
+  EXPECT_TRUE(std::ranges::none_of(find_layouts(h100(1), one_row), has_context));
+  one_row.divides_context = [](int64_t cp, int64_t tp) { return cp * tp <= 8; };
+  const auto layouts = find_layouts(h100(1), one_row);
+  const auto has = [&](const Layout& wanted) { return std::ranges::find(layouts, wanted) != layouts.end(); };
+  for (const int64_t stage : {1, 2, 3}) EXPECT_TRUE(has({.cp = 8, .zero_stage = stage}));
+  EXPECT_TRUE(has({.cp = 4, .tp = 2}));
+  EXPECT_TRUE(has({.pp = 2, .cp = 2, .tp = 2, .keeping = 1}));
+  for (const Layout& layout : layouts) {
+    EXPECT_EQ(layout.devices(), 8);
+    EXPECT_EQ(layout.data_parallel(), 1);
+  }
+}
+
+TEST(Layouts, AreNamedByTheirAxes) {
+  EXPECT_EQ(Layout{}.describe(), "1 device");
+  EXPECT_EQ((Layout{.dp_shard = 4, .tp = 2}.describe()), "dp_shard 4 (ZeRO 3) x tp 2");
+  EXPECT_EQ((Layout{.pp = 2, .dp_replicate = 2, .dp_shard = 4, .cp = 2, .tp = 8, .zero_stage = 1}.describe()),
+            "pp 2 x dp_replicate 2 x dp_shard 4 x cp 2 (ZeRO 1) x tp 8");
+  EXPECT_EQ(Layout{.cp = 8}.describe(), "cp 8 (ZeRO 3)");
+  EXPECT_FALSE(Layout{.cp = 8}.same_mesh({.dp_shard = 8}));
+  EXPECT_TRUE((Layout{.cp = 8}.same_mesh({.cp = 8, .zero_stage = 1, .micro_batches = 4})));
+}
+
 TEST(Layouts, AreUnique) {
   const auto layouts = find_layouts(h100(2), search(llama(kOneB), 64));
   for (size_t i = 0; i < layouts.size(); ++i)
@@ -105,6 +133,89 @@ TEST(Order, RecomputationTradesTimeForMemory) {
   EXPECT_LT(recomputed.estimated.peak, kept.estimated.peak - 0.7 * kept.estimated.activations);
 }
 
+constexpr int64_t kLong = 131072;
+
+ModelProfile long_llama(bool exchanges = true, bool sequence = false) {
+  ModelProfile model = decoder_profile(kLlama3_8B, kLong, {{"none", 0.0}, {"full", 1.0}}, false, sequence);
+  add_contexts(model, kLlama3_8B, {2, 4, 8}, {1, 2, 4, 8}, exchanges);
+  return model;
+}
+
+// A rank of cp 8 computes an eighth of a row, as one of dp_shard 8 computes an eighth of the rows.
+TEST(Context, DividesARowsComputeActivationsAndState) {
+  const ModelProfile model = long_llama();
+  const Cluster cluster = h100(1);
+  const Choice by_rows = estimate_layout(model, {.dp_shard = 8}, 8, cluster),
+               by_positions = estimate_layout(model, {.cp = 8, .micro_batches = 8}, 8, cluster);
+  EXPECT_NEAR(by_positions.time.compute / by_rows.time.compute, 1.0, 0.01);
+  EXPECT_DOUBLE_EQ(by_positions.estimated.parameters, by_rows.estimated.parameters);
+  EXPECT_DOUBLE_EQ(by_positions.estimated.optimizer, by_rows.estimated.optimizer);
+  EXPECT_DOUBLE_EQ(by_positions.estimated.activations, by_rows.estimated.activations / 8.0);
+  EXPECT_GT(by_positions.time.cp.exposed, 0.0);
+  EXPECT_EQ(by_positions.time.cp.exposed, by_positions.time.cp.all);  // attention waits for keys
+  EXPECT_EQ(by_rows.time.cp.all, 0.0);
+}
+
+TEST(Context, GatheredKeysStayUntilTheBackward) {
+  const Layout layout{.cp = 8};
+  const auto kept = [&](bool exchanges, size_t keeping) {
+    Layout with = layout;
+    with.keeping = keeping;
+    return estimate_layout(long_llama(exchanges), with, 1, h100(1)).estimated;
+  };
+  // 2 x 8 heads of 128 features of the other ranks' positions in 32 layers, in bfloat16.
+  const double keys = 2.0 * 8 * 128 * 32 * 2.0 * kLong * 7.0 / 8.0;
+  EXPECT_NEAR(kept(false, 0).activations - kept(true, 0).activations, keys, 1.0);
+  EXPECT_DOUBLE_EQ(kept(false, 1).activations, kept(true, 1).activations);
+  EXPECT_NEAR(kept(false, 1).working - kept(true, 1).working, keys / 32.0, 1.0);  // of one layer at a time
+}
+
+// The last of contiguous ranks sees 2 - 1/n times the keys of the mean one. Zigzag and an exchange of heads balance.
+TEST(Context, ContiguousPositionsDelayTheLastRank) {
+  ModelProfile model = long_llama(/*exchanges=*/false);
+  const double balanced = compute_time(model, {.cp = 8}, 1.0, h100(1)).all();
+  const double attention = 12.0 * 32 * 4096 * static_cast<double>(kLong) * static_cast<double>(kLong);
+  model.zigzag = false;
+  model.skewed_flops = attention;
+  const double uneven = compute_time(model, {.cp = 8}, 1.0, h100(1)).all();
+  const double more = attention * 7.0 / 8.0 / 8.0;
+  EXPECT_NEAR(uneven - balanced, more / attained_flops(kLong / 8.0, model.width, h100(1)), 1e-3 * uneven);
+  ModelProfile exchanged = long_llama();
+  const double before = compute_time(exchanged, {.cp = 8}, 1.0, h100(1)).all();
+  exchanged.skewed_flops = attention;
+  EXPECT_DOUBLE_EQ(compute_time(exchanged, {.cp = 8}, 1.0, h100(1)).all(), before);
+}
+
+TEST(Context, IsFastestForOneLongSequence) {
+  const ModelProfile model = long_llama();
+  LayoutSearch one_row = search(model, 1);
+  one_row.divides_context = [&](int64_t cp, int64_t tp) { return model.contexts.contains({cp, tp}); };
+  const auto choices = estimate_all(model, h100(1), one_row);
+  EXPECT_EQ(choices.front().layout.cp, 8);
+  // Attention over slow links between nodes costs more than within a node.
+  const auto seconds = [&](const Cluster& cluster) {
+    return estimate_layout(model, {.cp = 8, .tp = 2}, 1, cluster).time.cp.all;
+  };
+  EXPECT_GT(seconds(h100(2)), 2.0 * seconds({.per_node = 16, .link = 450e9, .flops = 989e12}));
+}
+
+// Korthikanti et al., table 2: 34 bytes per token and channel of a layer, all of them divided by tp, instead of 10 +
+// 24/tp.
+TEST(Memory, SequenceParallelismDividesWhatIsBetweenLayers) {
+  const auto kept = [&](bool sequence, int64_t tp) {
+    return estimate_layout(long_llama(true, sequence), {.tp = tp}, 1, h100(1)).estimated.activations;
+  };
+  const double values = static_cast<double>(kLong) * 4096 * 32, head = 6.0 * static_cast<double>(kLong) * 128256;
+  EXPECT_DOUBLE_EQ(kept(false, 8), (10.0 + 24.0 / 8.0) * values + head / 8.0);
+  EXPECT_DOUBLE_EQ(kept(true, 8), 34.0 / 8.0 * values + head / 8.0);
+  EXPECT_DOUBLE_EQ(kept(true, 1), kept(false, 1));
+  // Less is read and written, too.
+  const auto seconds = [&](bool sequence) {
+    return compute_time(long_llama(true, sequence), {.tp = 8}, 1.0, h100(1)).all();
+  };
+  EXPECT_LT(seconds(true), seconds(false));
+}
+
 TEST(Memory, DecreasesWithEachZeroStage) {
   const ModelProfile model = llama(kLlama3_8B);
   const auto peak = [&](const Layout& layout) { return estimate_layout(model, layout, 64, h100(1)).estimated.peak; };
@@ -130,12 +241,13 @@ TEST(Memory, OffloadingMovesTheUpdateToTheHost) {
 }
 
 TEST(Step, IsTheSumOfItsParts) {
-  const ModelProfile model = llama(kLlama3_8B);
-  const Choice choice =
-      estimate_layout(model, {.pp = 2, .dp_replicate = 2, .dp_shard = 4, .tp = 4, .micro_batches = 4}, 64, h100(8));
+  ModelProfile model = llama(kLlama3_8B);
+  add_contexts(model, kLlama3_8B, {2}, {4});
+  const Choice choice = estimate_layout(
+      model, {.pp = 2, .dp_replicate = 2, .dp_shard = 2, .cp = 2, .tp = 4, .micro_batches = 4}, 64, h100(8));
   const StepTime& time = choice.time;
   double sum = time.compute + time.update + time.bubble;
-  for (const AxisTime& axis : {time.tp, time.dp_shard, time.dp_replicate, time.pp, time.host}) {
+  for (const AxisTime& axis : {time.tp, time.cp, time.dp_shard, time.dp_replicate, time.pp, time.host}) {
     EXPECT_LE(axis.exposed, axis.all);
     sum += axis.exposed;
   }

@@ -54,6 +54,19 @@ TEST_F(Advise, EvaluatesTheConfigsOwnMesh) {
   EXPECT_EQ(choice["memory"], plan["ranks"][0]["peak"]);
 }
 
+TEST_F(Advise, EvaluatesContextParallelism) {
+  const Words cp = {"--set", "parallel.cp=2", "--format", "json"};
+  const auto finished = advise(with({"--as-is"}, cp));
+  ASSERT_EQ(finished.status, 0) << finished.output;
+  const auto choice = nlohmann::json::parse(finished.output)["choices"][0];
+  EXPECT_EQ(choice["mesh"]["cp"], 2);
+  EXPECT_EQ(choice["mesh"]["dp_shard"], 1);
+  EXPECT_GT(choice["communication"]["cp"]["bytes"], 0.0);
+  EXPECT_EQ(choice["communication"]["cp"]["seconds"], choice["communication"]["cp"]["waited"]);
+  const auto plan = nlohmann::json::parse(modrun(with({"plan", config_.string(), "--ranks", "2"}, cp)).output);
+  EXPECT_EQ(choice["memory"], plan["ranks"][0]["peak"]);
+}
+
 TEST_F(Advise, LooksUpDevicesInDataSheets) {
   const auto advice = [&](const std::vector<std::string>& options) {
     std::vector<std::string> words = {"advise", config_.string(), "--per-node", "2", "--format", "json", "--as-is"};
