@@ -191,8 +191,10 @@ std::vector<int64_t> sequence_lengths(const RunConfig& config) {
   return lengths;
 }
 
+/// Whether the ranks have equal work: by zigzag, or by a balanced layout.
 bool has_zigzag(const RunConfig& config) {
-  return is_zigzag(*config.network.entry, to_context_layout(config.parallel.cp_layout));
+  return find_layout(*config.network.entry, to_context_layout(config.parallel.cp_layout)) !=
+         ContextOptions::Layout::contiguous;
 }
 
 /// Adds the boundary size and the last stage's head, from plans of two-stage pipelines; with sequence parallelism also
@@ -304,7 +306,8 @@ ProfiledModel profile_model(const RunConfig& config, const std::vector<Recomputa
                              .value_or(6.0 * as_double(active_parameters) * as_double(profile.tokens_of_row));
   profile.lengths = sequence_lengths(config);
   profile.zigzag = has_zigzag(config);
-  if (!profile.zigzag && is_zigzag(*config.network.entry, ContextOptions::Layout::automatic))
+  using enum ContextOptions::Layout;
+  if (!profile.zigzag && find_layout(*config.network.entry, automatic) == zigzag)
     profile.skewed_flops =
         std::max(0.0, profile.flops_of_row - 6.0 * as_double(active_parameters) * as_double(profile.tokens_of_row));
   profile.gathered_bytes = config.parallel.bf16 ? 2.0 : 4.0;
