@@ -1,7 +1,7 @@
 """Trains a Llama in PyTorch over ranks that divide the positions of each sequence, driven by benchmarks/sequences.
 
-Attention exchanges heads for positions before and after it (Jacobs et al., DeepSpeed Ulysses). Parameters are replicated by
-DistributedDataParallel. Run by torchrun, or as one process:
+All-to-alls before and after attention give each rank all positions of some heads (Jacobs et al., DeepSpeed Ulysses).
+DistributedDataParallel replicates parameters. Run by torchrun, or as one process:
 
   ulysses_training.py FOLDER --initialize --config CONFIG.json   # writes a Hugging Face folder with random weights
   ulysses_training.py FOLDER --tokens FILE --steps N --report FILE
@@ -27,7 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 RANK, RANKS = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
 
-def exchange(parts):
+def all_to_all(parts):
     """Sends part r of `parts` [ranks, ...] to rank r; returns the parts received, by rank."""
     received = torch.empty_like(parts)
     dist.all_to_all_single(received, parts)
@@ -36,12 +36,12 @@ def exchange(parts):
 
 def to_heads(x):
     """From [batch, positions of this rank, ranks, features] to [batch, all positions, features of this rank's heads]."""
-    return exchange(x.movedim(2, 0).contiguous()).movedim(0, 1).flatten(1, 2)
+    return all_to_all(x.movedim(2, 0).contiguous()).movedim(0, 1).flatten(1, 2)
 
 
 def to_positions(x):
     """The inverse of to_heads()."""
-    return exchange(x.unflatten(1, (RANKS, -1)).movedim(1, 0).contiguous()).movedim(0, 2)
+    return all_to_all(x.unflatten(1, (RANKS, -1)).movedim(1, 0).contiguous()).movedim(0, 2)
 
 
 class ToHeads(torch.autograd.Function):

@@ -21,7 +21,7 @@ std::vector<Division> divisions(const Entry& entry, ExecutedModel& model, bool w
     plain = axes[0];
     for (Division& division : axes[0]) division.grid.sequence = true;
   }
-  // Sequences of all layouts are cut, but products take the one in which a rank's positions have a gap.
+  // Both layouts by themselves; products take zigzag, where a rank's positions have a gap.
   const Division zigzag{.grid = {.cp = 2, .zigzag = true}};
   if (entry.plan->context_error.empty() && task.reads == Task::Reads::tokens) {
     plain.push_back({.grid = {.cp = 2}});

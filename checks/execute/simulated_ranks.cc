@@ -282,24 +282,24 @@ Tensor sum_context(const Tensor& partial, int64_t dim) {
 Tensor add_over_context(const Tensor& partial, int64_t) { return cp_seat.sum("the sum over context ranks", partial); }
 
 /// From this rank's positions along `positions` of all slices along `slices` to all positions of its slice.
-Tensor exchange_to_slices(const Tensor& x, int64_t positions, int64_t slices) {
+Tensor all_to_all_slices(const Tensor& x, int64_t positions, int64_t slices) {
   std::vector<Tensor> own;
-  for (const Tensor& one : cp_seat.meet("the exchange of heads", x))
+  for (const Tensor& one : cp_seat.meet("the all-to-all of heads", x))
     own.push_back(one.chunk(seated_grid.cp, slices)[static_cast<size_t>(cp_seat.rank)]);
   return join_context_positions(own, positions, seated_grid);
 }
 /// The inverse.
-Tensor exchange_to_positions(const Tensor& x, int64_t positions, int64_t slices) {
+Tensor all_to_all_positions(const Tensor& x, int64_t positions, int64_t slices) {
   std::vector<Tensor> own;
-  for (const Tensor& one : cp_seat.meet("the exchange of positions", x))
+  for (const Tensor& one : cp_seat.meet("the all-to-all of positions", x))
     own.push_back(take_context_positions(one, positions, seated_grid, cp_seat.rank));
   return at::cat(own, slices);
 }
 // Heads are dimension 1 and positions dimension 2 before attention; after it, positions are dimension 1.
-Tensor to_slices(const Tensor& x, int64_t) { return exchange_to_slices(x, 2, 1); }
-Tensor from_slices(const Tensor& x, int64_t) { return exchange_to_positions(x, 2, 1); }
-Tensor to_own_positions(const Tensor& x, int64_t) { return exchange_to_positions(x, 1, 2); }
-Tensor from_own_positions(const Tensor& x, int64_t) { return exchange_to_slices(x, 1, 2); }
+Tensor to_slices(const Tensor& x, int64_t) { return all_to_all_slices(x, 2, 1); }
+Tensor from_slices(const Tensor& x, int64_t) { return all_to_all_positions(x, 2, 1); }
+Tensor to_own_positions(const Tensor& x, int64_t) { return all_to_all_positions(x, 1, 2); }
+Tensor from_own_positions(const Tensor& x, int64_t) { return all_to_all_slices(x, 1, 2); }
 
 class SimulatedContext final : public cp::Context {
  public:

@@ -14,8 +14,8 @@ namespace modular::execute {
 struct Grid {
   int64_t tp = 1, cp = 1, dp = 1;
   bool sequence = false;  // whether tensor-parallel ranks have parts of the positions between layers
-  /// Whether cp rank r of n has the r-th and the r-th last of 2n runs of positions, and attention exchanges heads where
-  /// `cp` divides them. Otherwise it has the r-th of n runs, and attention gathers keys and values.
+  /// Whether cp rank r of n has the r-th and the r-th last of 2n runs of positions, and attention is by all-to-all
+  /// where `cp` divides them. Otherwise it has the r-th of n runs, and attention gathers keys and values.
   bool zigzag = false;
 
   int64_t ranks() const { return tp * cp * dp; }

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/parallel/tensor/dealt_runs.h"
+
 namespace modular {
 
 StageShares ModelProfile::stage_shares(int64_t pp, int64_t stages_per_rank, bool is_v) const {
@@ -98,15 +100,10 @@ std::vector<Layout> find_layouts(const Cluster& cluster, const LayoutSearch& sea
   return layouts;
 }
 
-int64_t positions_of_rank(int64_t length, int64_t ranks, bool zigzag) {
-  const int64_t runs = zigzag ? 2 : 1, unit = runs * ranks;
-  return std::max<int64_t>((length + unit - 1) / unit * runs, 2);
-}
-
 bool divides_positions(const ModelProfile& model, const Layout& layout) {
   if (layout.tp == 1 || !model.sequence || model.lengths.empty()) return false;
   return std::ranges::all_of(model.lengths, [&](int64_t length) {
-    const int64_t positions = layout.cp > 1 ? positions_of_rank(length, layout.cp, model.zigzag) : length;
+    const int64_t positions = layout.cp > 1 ? positions_of_rank(length, layout.cp, model.zigzag ? 2 : 1) : length;
     return positions % layout.tp == 0;
   });
 }

@@ -45,7 +45,7 @@ struct Keeping {
   double context_traffic = 1.0, context_kept = 1.0;
 };
 
-/// What context parallelism adds to a row on each rank, without recomputation.
+/// Costs that context parallelism adds to a row on each rank, without recomputation.
 struct ContextCost {
   double received = 0.0;    // bytes received over cp, forward and backward
   double exchanged = 0.0;   // part of `received`: by all-to-alls, the rest by all-gathers and reduce-scatters
@@ -137,10 +137,6 @@ std::vector<Layout> find_layouts(const Cluster& cluster, const LayoutSearch& sea
 
 /// Returns the divisors of `number` in ascending order.
 std::vector<int64_t> find_divisors(int64_t number);
-
-/// The number of positions of each of `ranks` cp ranks for sequences of `length` tokens, some of which may be padding:
-/// as ContextRanks::count().
-int64_t positions_of_rank(int64_t length, int64_t ranks, bool zigzag);
 
 /// Whether the layout's tp ranks divide the positions between layers (sequence parallelism).
 bool divides_positions(const ModelProfile& model, const Layout& layout);

@@ -271,15 +271,14 @@ std::vector<Recomputation> default_recomputations(const ParallelSection& paralle
 std::vector<ContextSizes> find_contexts(const RunConfig& config, const Cluster& cluster) {
   constexpr int64_t kFewestPositions = 256;  // of a run: attention to few positions costs more to start than to compute
   constexpr int64_t kMostRanks = 64;
-  const bool zigzag = has_zigzag(config);
+  const int64_t runs = has_zigzag(config) ? 2 : 1;
   const std::vector<int64_t> lengths = sequence_lengths(config);
   if (lengths.empty() || std::ranges::min(lengths) < kLongSequence) return {};
   std::vector<ContextSizes> sizes;
   for (const int64_t tp : find_divisors(cluster.per_node))
     for (const int64_t cp : find_divisors(cluster.devices() / tp)) {
       if (cp == 1 || cp > kMostRanks || !context_error(*config.network.entry, cp).empty()) continue;
-      const int64_t positions = positions_of_rank(std::ranges::min(lengths), cp, zigzag);
-      if (positions / (zigzag ? 2 : 1) >= kFewestPositions) sizes.emplace_back(cp, tp);
+      if (positions_of_rank(std::ranges::min(lengths), cp, runs) / runs >= kFewestPositions) sizes.emplace_back(cp, tp);
     }
   return sizes;
 }

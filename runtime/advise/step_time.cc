@@ -15,7 +15,7 @@ double attained_flops(double tokens, double width, const Cluster& cluster) {
 ComputeTime compute_time(const ModelProfile& model, const Layout& layout, double rows, const Cluster& cluster) {
   const auto tp = static_cast<double>(layout.tp), cp = static_cast<double>(layout.cp);
   const double tokens = rows * static_cast<double>(model.tokens_of_row) / cp;
-  // Of contiguous positions, the last rank's see the most keys: 2 - 1/cp times the mean. An exchange of heads balances.
+  // Of contiguous positions, the last rank's see the most keys: 2 - 1/cp times the mean. All-to-all balances them.
   const ContextCost cost = context_cost(model, layout);
   const double skewed = 2.0 * cost.exchanged < cost.received ? model.skewed_flops * (cp - 1.0) / cp : 0.0;
   const double flops = (model.flops_of_row + skewed) / cp;

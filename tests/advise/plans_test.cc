@@ -105,7 +105,8 @@ TEST(Profile, HasTheClosedFormsOfContextParallelism) {
         .profile;
   };
   constexpr double kOfAFeature = 2.0 * 8 * 96 * 4.0, kHeadSize = 48.0;  // forward and backward, layers, tokens, bytes
-  // With 4 heads and 2 key and value heads, 2 ranks send less by gathering; 4 ranks cannot exchange 2 heads.
+  // With 4 heads and 2 key and value heads, 2 ranks send less by all-gather; all-to-all cannot divide 2 heads among 4
+  // ranks.
   const ModelProfile by_volume = contexts({});
   const auto& cost = by_volume.contexts;
   ASSERT_EQ(cost.size(), 4U);

@@ -147,9 +147,7 @@ ContextRanks::ContextRanks(ProcessGroup group, ContextOptions::Attention attenti
 
 int64_t ContextRanks::count(int64_t length) const {
   const bool balanced = layout_ == ContextOptions::Layout::balanced;
-  const int64_t runs = balanced ? balanced_run_count(length, size()) : dealt_.runs_of_a_rank(), unit = runs * size();
-  // Dropout tells a pooled value from positions by the number of rows, which is 1.
-  return std::max<int64_t>((length + unit - 1) / unit * runs, 2);
+  return positions_of_rank(length, size(), balanced ? balanced_run_count(length, size()) : dealt_.runs_of_a_rank());
 }
 
 DealtRuns ContextRanks::deal(const Batch& batch) const {

@@ -59,6 +59,12 @@ int64_t balanced_run_count(int64_t length, int64_t ranks) {
   return runs;
 }
 
+int64_t positions_of_rank(int64_t length, int64_t ranks, int64_t runs) {
+  const int64_t unit = runs * ranks;
+  // Dropout tells a pooled value from positions by the number of rows, which is 1.
+  return std::max<int64_t>((length + unit - 1) / unit * runs, 2);
+}
+
 std::vector<int64_t> visible_keys_of_runs(const Batch& batch, int64_t runs, int64_t padded, bool causal) {
   const int64_t rows = batch.input_ids.size(0), length = batch.input_ids.size(1), size = padded / runs;
   const auto on_host = [](const Tensor& x) { return x.defined() ? x.cpu().to(at::kLong).contiguous() : Tensor(); };

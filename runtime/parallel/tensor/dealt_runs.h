@@ -37,9 +37,13 @@ DealtRuns balanced_runs(std::span<const int64_t> costs, int64_t ranks);
 /// attention kernel each, and convolutions need the positions before a run from one other run.
 int64_t balanced_run_count(int64_t length, int64_t ranks);
 
+/// The number of positions of each rank, of which it has `runs` equal runs, for sequences of `length` tokens. Some of
+/// the positions may be padding.
+int64_t positions_of_rank(int64_t length, int64_t ranks, int64_t runs);
+
 /// The number of visible keys of each of `runs` equal runs of the sequences of a batch in host memory, summed over
 /// positions and rows: keys of the same document that are not padding, and with a causal mask not later than the query.
-/// Windows of attention are not regarded.
+/// Windows of attention do not count.
 /// - padded: the number of positions with the padding that cutting adds, a multiple of `runs`
 std::vector<int64_t> visible_keys_of_runs(const Batch& batch, int64_t runs, int64_t padded, bool causal);
 
