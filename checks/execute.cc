@@ -140,14 +140,20 @@ class Executor {
     return joined(joined(std::move(words), {"-I", fs::canonical(options_.tree.shipped).string()}), more);
   }
 
-  /// Compiles the contract once per version of it, into the cache.
+  /// Compiles the contract once per version of it: into the cache or, if that is not writable, into the folder for
+  /// temporary files.
   void precompile() {
-    const fs::path cache = cache_folder().value_or(fs::path());
-    const fs::path folder = (cache.empty() ? temporary_cache_folder() : cache) / ("execute-" + digest(identity_));
-    header_ = folder / "contract.h";
     const bool is_clang = compiler_.find("clang") != std::string::npos;
-    const fs::path precompiled = header_.string() + (is_clang ? ".pch" : ".gch");
-    if (fs::exists(precompiled)) return;
+    fs::path precompiled;
+    const auto exists_in = [&](const fs::path& cache) {
+      header_ = cache / ("execute-" + digest(identity_)) / "contract.h";
+      precompiled = header_.string() + (is_clang ? ".pch" : ".gch");
+      return fs::exists(precompiled);
+    };
+    const std::optional<fs::path> cache = cache_folder();
+    if (cache && exists_in(*cache)) return;
+    if ((!cache || !check_writable(*cache).empty()) && exists_in(temporary_cache_folder())) return;
+    const fs::path folder = header_.parent_path();
     write_file(header_, std::string("#include \"") + kLibtorchHeaders + "\"\n#include \"checks/execute/trace.h\"\n");
     const fs::path temporary = folder / ("contract." + std::to_string(getpid()));
     const Ended ended = run(compile({"-x", "c++-header", header_.string(), "-o", temporary.string()}));

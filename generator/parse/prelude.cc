@@ -216,14 +216,6 @@ BuiltPrelude make_prelude(const ParseOptions& options) {
   return result;
 }
 
-/// Creates `folder` if possible. Returns the reason why no file can be written to it; empty if files can.
-std::string check_writable(const fs::path& folder) {
-  std::error_code failed;
-  fs::create_directories(folder, failed);
-  if (!failed && access(folder.c_str(), W_OK | X_OK) != 0) failed = std::error_code(errno, std::generic_category());
-  return failed ? folder.string() + ": cannot be written: " + failed.message() : "";
-}
-
 /// Returns the prelude `name` and builds it if needed: in the cache or, if that is not writable, in the folder for
 /// temporary files.
 std::pair<StoredPrelude, std::string> stored_prelude(const ParseOptions& options, const std::string& name,

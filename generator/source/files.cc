@@ -223,6 +223,13 @@ std::optional<fs::path> cache_folder() {
   return std::nullopt;
 }
 
+std::string check_writable(const fs::path& folder) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (!failed && access(folder.c_str(), W_OK | X_OK) != 0) failed = std::error_code(errno, std::generic_category());
+  return failed ? folder.string() + ": cannot be written: " + failed.message() : "";
+}
+
 fs::path temporary_cache_folder() {
   const fs::path folder = fs::temp_directory_path() / ("modgen-" + std::to_string(geteuid()));
   if (mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST)

@@ -1,7 +1,9 @@
 // Executed generated files: a mistake that modgen did not make is reported with its entry, config, mesh and line.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -100,6 +102,22 @@ TEST_F(Executed, ForgottenSumIsReportedAtItsLine) {
   const std::string found = execute_with("gpt2", "tp::exit(c_proj, ", "c_proj->forward(");
   EXPECT_NE(found.find("generated/gpt2.h: "), std::string::npos) << found;
   EXPECT_NE(found.find("config with defaults, tp 2: the logits of tp rank 0"), std::string::npos) << found;
+  EXPECT_NE(found.find("computed at generated/gpt2.h:" + line_), std::string::npos) << found;
+}
+
+TEST_F(Executed, NeedsNoWritableCache) {
+  const std::string cache = std::getenv("XDG_CACHE_HOME");
+  execute_with("gpt2", "tp::exit(c_proj, ", "c_proj->forward(");  // fills the cache
+  // The fallback folder has the contents of the cache, so that the contract is not compiled again.
+  const fs::path spare = folder_.path() / ("modgen-" + std::to_string(geteuid()));
+  fs::copy(fs::path(cache) / "modgen", spare, fs::copy_options::recursive);
+  fs::permissions(spare, fs::perms::owner_all);
+  write_file(folder_.path() / "file", "");
+  setenv("XDG_CACHE_HOME", (folder_.path() / "file/cache").c_str(), 1);
+  setenv("TMPDIR", folder_.path().c_str(), 1);
+  const std::string found = execute_with("gpt2", "tp::exit(c_proj, ", "c_proj->forward(");
+  unsetenv("TMPDIR");
+  setenv("XDG_CACHE_HOME", cache.c_str(), 1);
   EXPECT_NE(found.find("computed at generated/gpt2.h:" + line_), std::string::npos) << found;
 }
 
