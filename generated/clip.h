@@ -517,7 +517,8 @@ inline const Plan clip_model_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
-    .context_error = "attention of a value that is the same for all positions",
+    .context_error =
+        "argmax over a dimension that is split by the positions of the sequence: each rank sees only its positions",
 };
 
 inline const bool clip_model_registered =
@@ -548,7 +549,7 @@ inline const Plan clip_for_image_classification_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
-    .context_error = "attention of a value that is the same for all positions",
+    .context_error = "it reads no sequence of the batch, whose positions ranks could divide",
 };
 
 inline const bool clip_for_image_classification_registered = register_entry<CLIPForImageClassification, CLIPConfig>(

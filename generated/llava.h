@@ -661,7 +661,6 @@ inline const Plan llava_for_conditional_generation_plan = {
                             "model.language_model.layers.*.mlp.down_proj.bias",
                             "model.language_model.layers.*.input_layernorm.weight",
                             "model.language_model.layers.*.post_attention_layernorm.weight"},
-    .context_error = "attention of a value that is the same for all positions",
 };
 
 inline const bool llava_for_conditional_generation_registered =

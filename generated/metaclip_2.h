@@ -512,7 +512,8 @@ inline const Plan metaclip_2_model_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
-    .context_error = "attention of a value that is the same for all positions",
+    .context_error =
+        "argmax over a dimension that is split by the positions of the sequence: each rank sees only its positions",
 };
 
 inline const bool metaclip_2_model_registered = register_entry<MetaClip2Model, MetaClip2Config>(
@@ -543,7 +544,7 @@ inline const Plan metaclip_2_for_image_classification_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
-    .context_error = "attention of a value that is the same for all positions",
+    .context_error = "it reads no sequence of the batch, whose positions ranks could divide",
 };
 
 inline const bool metaclip_2_for_image_classification_registered =

@@ -604,7 +604,8 @@ inline const Plan siglip_model_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
-    .context_error = "attention of a value that is the same for all positions",
+    .context_error =
+        "select over dimension 1, which is split by the positions of the sequence: each rank sees only its positions",
 };
 
 inline const bool siglip_model_registered = register_entry<SiglipModel, SiglipConfig>(
@@ -645,7 +646,7 @@ inline const Plan siglip_for_image_classification_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
         },
-    .context_error = "attention of a value that is the same for all positions",
+    .context_error = "it reads no sequence of the batch, whose positions ranks could divide",
 };
 
 inline const bool siglip_for_image_classification_registered =

@@ -163,6 +163,7 @@ Value Interpreter::apply_known(const std::string& name, Rule rule, const Expr& e
                                std::vector<Value> values) {
   const bool invariant =
       std::all_of(values.begin(), values.end(), [](const Value& value) { return value.is_invariant(); });
+  has_met_split_ |= std::ranges::any_of(values, is_split);
   const bool is_read = axis_ != Axis::tp && (!invariant || (axis_ == Axis::context && acts_on_context(name, expr)));
   if (is_read) return read_operation(name, rule, expr, std::move(operands), std::move(values));
   if (!rule) return apply_unknown(name, expr, operands, values);

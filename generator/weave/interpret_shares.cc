@@ -28,7 +28,9 @@ bool Interpreter::write(const Expr& expr, SequencePlace::Kind kind, const Sequen
     return false;
   }
   if (sequence_->write({&expr, frame_->on_shards, kind}, call)) return true;
-  report(expr.span, "this is reached between layers and with all positions: its calls would differ", "");
+  report(expr.span,
+         "this code runs both on a rank's positions (between layers) and on all positions, which need different calls",
+         "");
   return false;
 }
 
@@ -118,7 +120,9 @@ Value Interpreter::leave_split(const Expr& expr, Value value, const ModuleNode* 
   } else if (returns) {
     const int64_t dim = value.rank.value_or(0) + SequenceCall::kBeforeFeatures;
     if (dim < 0 || value.sizes[dim] != *sequence_->positions)
-      return fail(expr.span, "a sum over tp whose positions are not known to be those between layers", "");
+      return fail(expr.span,
+                  "a sum over tp of a value that is not known to have the same positions as the values between layers",
+                  "");
     value = share_of(value, dim);
     call.kind = CallKind::exit;
   }
@@ -208,7 +212,8 @@ void Interpreter::enter_layers(const Frame& frame, const Traversal& traversal) {
   const Expr& list = range.kind == Expr::Kind::op && range.operands.size() == 1 ? range.operands[0] : range;
   const ModuleNode* node = find_named_module(*frame.self, list);
   if (!node || !traversal.cut || !is_full(carried) || carried.is_inside || carried.rank != 3)
-    return report(list.span, "the layers do not read one value of [batch, positions, features]", "");
+    return report(list.span,
+                  "the loop over the layers must carry exactly one tensor of shape [batch, positions, features]", "");
   // The runtime compares the lengths of the batch's ids: of the encoder's, and of the decoder's, which may be made of
   // the labels.
   const bool is_decoder = !sequence_->lists.empty();

@@ -115,6 +115,8 @@ class Interpreter {
   void run_alone(const Function& method);
   /// Runs an entry in a reading other than tp, which inserts nothing.
   Value read_entry(const Function& forward, const Value& batch);
+  /// Whether an operation has met a value that is split in this reading.
+  bool has_met_split() const { return has_met_split_; }
   /// Runs an entry in the reading of shares of positions (sequence.h).
   void read_shares(const Function& forward, const Value& batch, SequenceReading& sequence);
 
@@ -358,6 +360,7 @@ class Interpreter {
   std::vector<Finding>& findings_;
   const Axis axis_;
   SequenceReading* sequence_ = nullptr;  // in the reading of shares
+  bool has_met_split_ = false;
   struct Noted {
     std::string operation, trusted;
     bool alike = true;

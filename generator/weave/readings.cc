@@ -10,13 +10,18 @@
 namespace modgen {
 namespace {
 
-/// The entry's outputs.
-Value read(const FamilyModel& family, const FunctionIndex& functions, const ModuleNode& root, const KnownTask& task,
-           Axis axis, std::vector<Finding>& findings) {
+struct Reading {
+  Value outputs;
+  bool has_split = false;  // whether the entry computes anything from values that are split
+};
+
+Reading read(const FamilyModel& family, const FunctionIndex& functions, const ModuleNode& root, const KnownTask& task,
+             Axis axis, std::vector<Finding>& findings) {
   OpenSums sums;
   Interpretation interpretation;
   Interpreter interpreter(family, functions, root, sums, interpretation, findings, axis);
-  return interpreter.read_entry(*find_method(*root.type, "forward", 1), batch_value(axis, task));
+  const Value outputs = interpreter.read_entry(*find_method(*root.type, "forward", 1), batch_value(axis, task));
+  return {outputs, interpreter.has_met_split()};
 }
 
 const Finding& first_of(const std::vector<Finding>& findings) {
@@ -65,7 +70,7 @@ void read_shares(const FamilyModel& family, const FunctionIndex& functions, cons
 void read_context(const FamilyModel& family, const FunctionIndex& functions, const ModuleNode& root,
                   const KnownTask& task, EntryPlan& plan) {
   std::vector<Finding> found;
-  const Value outputs = read(family, functions, root, task, Axis::context, found);
+  const auto [outputs, has_positions] = read(family, functions, root, task, Axis::context, found);
   const auto is_full = [&](const char* name) {
     const auto member = outputs.members.find(name);
     return member == outputs.members.end() || member->second.is_invariant();
@@ -77,6 +82,8 @@ void read_context(const FamilyModel& family, const FunctionIndex& functions, con
     found.push_back({true, where, "one of its loss and its count of targets is a sum over positions", {}, {}});
   if (found.empty() && has_full_logits != plan.full_loss && outputs.members.at("logits").kind != Value::Kind::nothing)
     found.push_back({true, where, "one of its loss and its logits is the same for all positions", {}, {}});
+  if (found.empty() && !has_positions)
+    found.push_back({true, where, "it reads no sequence of the batch, whose positions ranks could divide", {}, {}});
   if (found.empty()) return;
   plan.full_loss = false;
   plan.context_error = first_of(found).message;

@@ -104,8 +104,9 @@ void give_counts(Value& result, const std::set<std::string>& counts) {
   for (Value& element : result.elements) give_counts(element, counts);
 }
 
-/// Follows counts from the operands `given` to `result`. A count stays shareable while each head is computed by itself
-/// and ends as one that serves others. It does not if the result depends on all heads, if a rank's share of it meets
+/// Follows counts from the operands `given` to `result`. A count stays shareable as long as heads are computed
+/// independently, and its last use is as keys and values, or state inputs and outputs, that several heads share. It
+/// does not if the result depends on all heads, if a rank's share of it meets
 /// another count, if a dimension holds several elements for each head, or if the number of a head matters.
 void follow_counts(Operation& op, const std::vector<Value>& given, Value& result) {
   const std::vector<size_t> serving = find_serving_operands(op.name);
@@ -169,7 +170,7 @@ const ReadingRule* find_reading_rule(const Operation& op) {
   return nullptr;
 }
 
-/// Whether `result` does not show any more that `given`, one of the operands, is split or partial.
+/// Whether `result` no longer shows that the operand `given` is split or partial.
 bool loses(const Value& given, const Value& result) {
   return (is_partial(given) && !is_partial(result)) || (is_split(given) && !is_split(result) && !is_partial(result));
 }

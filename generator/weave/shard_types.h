@@ -102,12 +102,13 @@ struct Value {
   // Partial sums: the calls whose results it adds up; empty if no exit can be inserted for them.
   std::set<const Expr*> summands;
   Count count;  // numbers, and optional ones
-  // Values that are split, partial or a share in another reading than tp: that reading.
+  // The reading in which the value is split, partial or a share.
   Axis axis = Axis::tp;
-  // Of what is split, the whole parts of its dimension before the split one, in a product: of rows [batch * seq] that
-  // are split by positions it is the batch. Not known if the split part is the outermost.
+  // If the split dimension is a flattened product, the product of the factors before the split one: the batch, for
+  // [batch * seq] split by positions. Not known if the split factor is the outermost.
   Count outer;
-  // The split dimension has size 1 instead if the value is the same for all rows or positions; a share is that size.
+  // Whether the split dimension may have size 1 instead, for a value that is the same for all rows or positions. For a
+  // share: whether it is such a size.
   bool may_be_one = false;
   // In the reading of positions between layers:
   bool is_inside = false;            // differs between tp ranks, or its gradient does: inside split computations

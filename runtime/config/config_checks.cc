@@ -100,11 +100,14 @@ void validate_backend(const RunConfig& config, Check& check) {
       fmt::format("parallel.backend is \"{}\": it must be auto, gloo, nccl, or the path of a shared library, with a "
                   "slash in it",
                   backend));
-  check.unless(backend != "gloo" || device != "cuda", {"parallel.backend", "train.device"},
-               "parallel.backend is gloo, which moves host memory, and train.device is cuda: set it to auto or nccl");
+  check.unless(
+      backend != "gloo" || device != "cuda", {"parallel.backend", "train.device"},
+      "parallel.backend is gloo, which moves only host memory, but train.device is cuda: set parallel.backend to auto "
+      "or nccl");
   check.unless(
       backend != "nccl" || device != "cpu", {"parallel.backend", "train.device"},
-      "parallel.backend is nccl, which moves the memory of GPUs, and train.device is cpu: set it to auto or gloo");
+      "parallel.backend is nccl, which moves only GPU memory, but train.device is cpu: set parallel.backend to auto or "
+      "gloo");
 }
 
 void validate_memory(const RunConfig& config, Check& check) {
@@ -141,9 +144,10 @@ void validate_parallelism(const RunConfig& config, Check& check) {
                "parallel.dp_shard must be -1 or at least 1, but is 0");
   const auto& parallel = config.parallel;
   const auto with_threads = [&](bool fine, const char* key, std::string_view why) {
-    check.unless(parallel.dp_threads == 1 || fine, {"parallel.dp_threads", key},
-                 fmt::format("parallel.dp_threads = {}, {}: set it to 1, or use ranks (--nproc-per-node)",
-                             parallel.dp_threads, why));
+    check.unless(
+        parallel.dp_threads == 1 || fine, {"parallel.dp_threads", key},
+        fmt::format("parallel.dp_threads = {}, {}: set parallel.dp_threads to 1, or use ranks (--nproc-per-node)",
+                    parallel.dp_threads, why));
   };
   check.unless(parallel.float8.empty() || parallel.bf16, {"parallel.float8", "parallel.bf16"},
                "parallel.float8 needs bfloat16 compute: set parallel.bf16 = true, or leave parallel.float8 empty");
@@ -229,7 +233,7 @@ void validate_rows(const RunConfig& config, Check& check) {
   for (const auto& [key, is_set] :
        {std::pair("data.trim", data.trim), std::pair("data.group_by_length", data.group_by_length)})
     check.unless(!is_set || has_rows(formats[0]), {key},
-                 fmt::format("{} is for examples, whose attention_mask says how long they are: leave it out", key));
+                 fmt::format("{} applies only to examples, whose length is given by attention_mask: remove it", key));
   const auto other =
       std::ranges::find_if(formats, [](const auto& one) { return !has_property(one, &DataFormat::ids_are_bytes); });
   check.unless(
@@ -250,8 +254,8 @@ void validate_partitions(const RunConfig& config, Check& check) {
       !partitions ||
           std::ranges::all_of(formats, [](auto& one) { return has_property(one, &DataFormat::has_row_groups); }),
       {"data.order"},
-      "data.order is \"partitions\", which consist of row groups of Parquet files: set data.format to \"parquet\", "
-      "or leave it out");
+      "data.order = \"partitions\" reads row groups of Parquet files: set data.format to \"parquet\", or data.order to "
+      "\"rows\"");
   check.unless(
       !partitions || data.validation_fraction == 0.0, {"data.order", "data.validation_fraction"},
       "data.order is \"partitions\", which consist of full row groups, and data.validation_fraction splits off "

@@ -47,7 +47,8 @@ struct DataFormat {
   DataFile (*inspect)(const std::filesystem::path& path) = nullptr;
   /// For formats of several files, the file that holds the ids, given the path of any of them or their common name.
   std::filesystem::path (*file_of_ids)(const std::filesystem::path& path) = nullptr;
-  /// Whether a file of a folder belongs to the data, by its name, if data.suffixes does not say so; null: any does.
+  /// Whether a file of a folder belongs to the data, by its name; used only if data.suffixes is empty. Null: every file
+  /// does.
   bool (*is_data)(const std::filesystem::path& path) = nullptr;
   /// Whether the labels in a file are floating-point numbers, from which the problem type of a classifier is inferred;
   /// null: it is not.

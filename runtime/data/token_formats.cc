@@ -57,8 +57,8 @@ std::vector<Number> numbers(std::ifstream& in, size_t count) {
 DataFile inspect_nanogpt(const fs::path& path) {
   const DataFile file{path, static_cast<int64_t>(fs::file_size(path)), /*header=*/0, /*token_bytes=*/2};
   if (file.bytes % file.token_bytes != 0)
-    reject(path, "has an odd number of bytes (" + std::to_string(file.bytes) +
-                     "), and nanoGPT's ids have two each: it is cut off, or not of that format");
+    reject(path, "has an odd size (" + std::to_string(file.bytes) +
+                     " bytes), but nanoGPT stores two bytes per id: it is truncated or in another format");
   return file;
 }
 
@@ -75,13 +75,13 @@ DataFile inspect_llm_c(const fs::path& path) {
   if (kind == kinds.end())
     reject(path, "is not a token file of llm.c: it begins with neither 20240520 (GPT-2's) nor 20240801 (Llama 3's)");
   if (header[1] != kind->version)
-    reject(path, "is of version " + std::to_string(header[1]) + " of llm.c's format; this program reads version " +
+    reject(path, "uses version " + std::to_string(header[1]) + " of llm.c's format; this program reads version " +
                      std::to_string(kind->version));
   const DataFile file{path, static_cast<int64_t>(fs::file_size(path)), kHeader * 4, kind->token_bytes};
   if (file.tokens() != header[2] || (file.bytes - file.header) % file.token_bytes != 0)
-    reject(path, "its header says " + std::to_string(header[2]) + " tokens but " + std::to_string(file.tokens()) +
-                     " are there: the file is " + (file.tokens() < header[2] ? "cut off" : "damaged") +
-                     ", write or copy it again");
+    reject(path, "the header declares " + std::to_string(header[2]) + " tokens, but the file holds " +
+                     std::to_string(file.tokens()) + ": it is " +
+                     (file.tokens() < header[2] ? "truncated" : "damaged") + "; write or copy it again");
   return file;
 }
 
@@ -116,16 +116,15 @@ DataFile inspect_megatron(const fs::path& path) {
   if (!fs::is_regular_file(ids)) reject(ids, "does not exist: it holds the ids of Megatron-LM's format");
   std::ifstream in = open(index);
   const std::vector<char> magic = numbers<char>(in, kMagic.size());
-  if (!std::ranges::equal(magic, kMagic))
-    reject(index, "is not an index of Megatron-LM's: it does not begin with MMIDIDX");
+  if (!std::ranges::equal(magic, kMagic)) reject(index, "is not a Megatron-LM index: it does not begin with MMIDIDX");
   const auto version = numbers<uint64_t>(in, 1);
   const auto code = numbers<uint8_t>(in, 1);
   const auto counts = numbers<uint64_t>(in, 2);  // number of sequences, and of documents
-  if (counts.empty()) reject(index, "is cut off: write or copy it again");
-  if (version[0] != 1) reject(index, "is of version " + std::to_string(version[0]) + "; this program reads version 1");
+  if (counts.empty()) reject(index, "is truncated: write or copy it again");
+  if (version[0] != 1) reject(index, "uses version " + std::to_string(version[0]) + "; this program reads version 1");
   const int64_t token_bytes = megatron_token_bytes(code[0]);
   if (token_bytes == 0)
-    reject(index, "its type of ids has the code " + std::to_string(code[0]) + ", which cannot hold ids");
+    reject(index, "dtype code " + std::to_string(code[0]) + " is not an integer type that can hold token ids");
   // A length of 4 bytes and an offset of 8 bytes per sequence; an index of 8 bytes per document.
   const uint64_t left = static_cast<uint64_t>(fs::file_size(index)) - static_cast<uint64_t>(in.tellg());
   if (counts[0] > left / 12 || counts[1] > left / 8 || left != counts[0] * 12 + counts[1] * 8)
@@ -177,9 +176,9 @@ DataFile read_token_header(const std::filesystem::path& path) {
   const DataFile file{path, bytes, sizeof header, header.token_bytes};
   const uint64_t present = static_cast<uint64_t>(bytes - file.header) / header.token_bytes;
   if (present != header.count || (bytes - file.header) % header.token_bytes != 0) {
-    throw DataError(path.string() + ": its header says " + std::to_string(header.count) + " tokens but " +
-                    std::to_string(present) + " are there: the file is " +
-                    (present < header.count ? "cut off" : "damaged") + ", write or copy it again");
+    throw DataError(path.string() + ": the header declares " + std::to_string(header.count) +
+                    " tokens, but the file holds " + std::to_string(present) + ": it is " +
+                    (present < header.count ? "truncated" : "damaged") + "; write or copy it again");
   }
   return file;
 }

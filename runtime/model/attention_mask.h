@@ -21,6 +21,7 @@ struct AttentionMask {
   std::optional<int64_t> reach;  // maximum distance between a query and a key it sees
   Tensor padding;    // [batch, keys] bool, false for padding, which no query sees; includes keys that a cache dropped
   Tensor documents;  // [batch, keys] int64 document ids: a query sees only keys of its own document
+  bool undivided = false;  // context-parallel ranks do not divide the sequence: each has all of its positions
 
   /// Calls `visit(Tensor&)` for each tensor of the mask.
   template <class Visitor>
@@ -70,7 +71,7 @@ inline Tensor visible_keys(const AttentionMask& mask, int64_t seq, int64_t keys,
 /// The mask as a tensor: true where one of the forward's `seq` queries sees a key.
 /// - returns [batch or 1, 1, seq, keys] bool
 inline Tensor visible_keys(const AttentionMask& mask, int64_t seq, const at::Device& device) {
-  if (!bound.context) return plain::visible_keys(mask, seq, cache::seen() + seq, device);
+  if (!bound.context || mask.undivided) return plain::visible_keys(mask, seq, cache::seen() + seq, device);
   const int64_t keys = cp::whole_size(seq);
   std::vector<Tensor> runs;
   for (const cp::Run& run : bound.context->runs(seq))
@@ -140,10 +141,13 @@ inline AttentionMask bidirectional_mask(const Batch& batch, int64_t reach = -1) 
   return detail::within_documents(std::move(mask), batch);
 }
 
-/// bidirectional_mask() without padding: each position sees all positions.
+/// The mask of a sequence that the model makes, such as the patches of an image: each position sees all positions.
+/// Context-parallel ranks divide the positions of the batch only, so that each of them has all of this sequence.
 inline AttentionMask whole_mask() {
   cache::spoil();
-  return {};
+  AttentionMask mask;
+  mask.undivided = true;
+  return mask;
 }
 
 }  // namespace modular

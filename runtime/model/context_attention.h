@@ -52,9 +52,11 @@ Tensor attend_run(Queries queries, const cp::Run& run, const Tensor& keys, const
 template <class Mask, class Attend>
 Tensor over_context(const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask, Unseeing unseeing,
                     const Attend& attend) {
-  if (!bound.context) return attend(Queries{query}, key, value, mask);
-  cp::Context& context = *bound.context;
   constexpr bool is_tensor = std::is_same_v<Mask, Tensor>;
+  if (!bound.context) return attend(Queries{query}, key, value, mask);
+  if constexpr (!is_tensor)
+    if (mask.undivided) return attend(Queries{query}, key, value, mask);
+  cp::Context& context = *bound.context;
   if constexpr (!is_tensor)
     if (context.exchanges_heads(query.size(1), key.size(1)))
       return context.to_positions(attend(Queries{context.to_heads(query), 0, context.rank(), context.size()},

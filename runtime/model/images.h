@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/model/config.h"
+#include "runtime/model/cp.h"
 #include "runtime/model/tensors.h"
 
 namespace modular {
@@ -40,13 +41,14 @@ inline Tensor interpolated_positions(const Tensor& positions, int64_t rows, int6
 }
 
 /// Replaces the embeddings of tokens equal to `placeholder` with the image features, in order. Throws ConfigError if
-/// the numbers of placeholders and features differ.
+/// the numbers of placeholders and features differ. Context-parallel ranks have the features of all images, and take
+/// those of their own positions.
 /// - embeddings [batch, seq, hidden]
 /// - ids [batch, seq] int64
 /// - features [images, patches, hidden]
 /// - returns [batch, seq, hidden]
 inline Tensor with_images(const Tensor& embeddings, const Tensor& ids, int64_t placeholder, const Tensor& features) {
-  const Tensor is_placeholder = ids.eq(placeholder);
+  const Tensor is_placeholder = cp::whole(ids.eq(placeholder));
   const int64_t wanted = features.size(0) * features.size(1), found = is_placeholder.sum().item<int64_t>();
   if (found != wanted) {
     std::string message = "the images produce ";
@@ -57,7 +59,12 @@ inline Tensor with_images(const Tensor& embeddings, const Tensor& ids, int64_t p
     message.append(std::to_string(found)).append(" times: write it once per feature");
     throw ConfigError(message);
   }
-  return embeddings.masked_scatter(is_placeholder.unsqueeze(-1), features.to(embeddings.scalar_type()));
+  const Tensor of_images = features.to(embeddings.scalar_type());
+  if (!bound.context) return embeddings.masked_scatter(is_placeholder.unsqueeze(-1), of_images);
+  const Tensor index = is_placeholder.view(-1).cumsum(0).view_as(is_placeholder) - 1;
+  const Tensor own = cp::part(is_placeholder), own_index = cp::part(index).clamp_min(0);
+  const Tensor of_positions = of_images.flatten(0, 1).index_select(0, own_index.flatten()).view_as(embeddings);
+  return at::where(own.unsqueeze(-1), of_positions, embeddings);
 }
 
 }  // namespace modular

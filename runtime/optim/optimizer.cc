@@ -14,7 +14,8 @@ namespace {
 
 bool decays(const ShardedParameter& parameter) { return parameter.global_shape.size() >= 2 && !parameter.is_rate; }
 
-/// State of optimizers whose options do not change it. Adafactor's rows and columns are negligible.
+/// Elements of state per parameter element, for optimizers whose state does not depend on options. Adafactor's rows and
+/// columns are negligible.
 template <int elements>
 double least_state(const OptimizerOptions&) {
   return elements;

@@ -209,7 +209,7 @@ TEST(TokenFile, RejectsACutOffFileBeforeItIsRead) {
   write_token_file(path, std::vector<int64_t>(1000, 300));
   std::filesystem::resize_file(path, 24 + 2 * 999);
   EXPECT_THAT(get_message<DataError>([&] { read_token_header(path); }),
-              HasSubstr("its header says 1000 tokens but 999 are there: the file is cut off"));
+              HasSubstr("the header declares 1000 tokens, but the file holds 999: it is truncated"));
   std::filesystem::resize_file(path, 10);
   EXPECT_THAT(get_message<DataError>([&] { read_token_header(path); }), HasSubstr("not a token file"));
 }

@@ -65,7 +65,7 @@ TEST(TokenFormats, NanoGptFilesHoldIdsOfTwoBytes) {
   TemporaryFolder folder;
   const auto file = folder.write("train.bin", get_bytes(uint16_t{5}, uint16_t{50256}, uint16_t{65535}));
   EXPECT_THAT(get_ids("nanogpt", file), ElementsAre(5, 50256, 65535));
-  EXPECT_THAT(error("nanogpt", folder.write("odd.bin", "12345")), HasSubstr("odd.bin: has an odd number of bytes (5)"));
+  EXPECT_THAT(error("nanogpt", folder.write("odd.bin", "12345")), HasSubstr("odd.bin: has an odd size (5 bytes)"));
 }
 
 TEST(TokenFormats, LlmCFilesHaveAHeaderOfEitherVersion) {
@@ -76,9 +76,9 @@ TEST(TokenFormats, LlmCFilesHaveAHeaderOfEitherVersion) {
   EXPECT_THAT(get_ids("llm.c", gpt2), ElementsAre(7, 50256));
   EXPECT_THAT(get_ids("llm.c", llama3), ElementsAre(7, 128000));
   fs::resize_file(gpt2, 1026);
-  EXPECT_THAT(error("llm.c", gpt2), HasSubstr("its header says 2 tokens but 1 are there: the file is cut off"));
+  EXPECT_THAT(error("llm.c", gpt2), HasSubstr("the header declares 2 tokens, but the file holds 1: it is truncated"));
   EXPECT_THAT(error("llm.c", folder.write("3.bin", llm_c_header(20240520, 3, 0))),
-              HasSubstr("is of version 3 of llm.c's format; this program reads version 1"));
+              HasSubstr("uses version 3 of llm.c's format; this program reads version 1"));
   EXPECT_THAT(error("llm.c", folder.write("short.bin", "short")), HasSubstr("is not a token file of llm.c"));
 }
 
@@ -106,10 +106,10 @@ TEST(TokenFormats, RejectsDamagedMegatronFiles) {
   const std::string ids = get_bytes(int32_t{1}, int32_t{2}), index = megatron_index(4, {2});
   EXPECT_THAT(rejected(ids + "1234", index), HasSubstr("a.bin: has 12 bytes, and its index says 2 ids of 4"));
   EXPECT_THAT(rejected(ids, index.substr(0, index.size() - 1)), HasSubstr("a.idx: does not have the size"));
-  EXPECT_THAT(rejected(ids, index.substr(0, 20)), HasSubstr("a.idx: is cut off"));
-  EXPECT_THAT(rejected(ids, "MMIDIDX"), HasSubstr("a.idx: is not an index of Megatron-LM's"));
+  EXPECT_THAT(rejected(ids, index.substr(0, 20)), HasSubstr("a.idx: is truncated"));
+  EXPECT_THAT(rejected(ids, "MMIDIDX"), HasSubstr("a.idx: is not a Megatron-LM index"));
   EXPECT_THAT(rejected(ids, megatron_index(4, {-2})), HasSubstr("has a sequence of -2 ids"));
-  EXPECT_THAT(rejected(ids, megatron_index(7, {2})), HasSubstr("its type of ids has the code 7"));
+  EXPECT_THAT(rejected(ids, megatron_index(7, {2})), HasSubstr("dtype code 7 is not an integer type"));
   std::string many = index;
   const uint64_t sequences = uint64_t{1} << 61;
   std::memcpy(many.data() + 18, &sequences, sizeof sequences);

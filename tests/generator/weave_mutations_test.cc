@@ -71,7 +71,7 @@ const Mutation kTensorParallel[] = {
     {"SplitSizeAsFactor", "return cross_entropy_outputs(project(hidden_states), batch, next_tokens);",
      "Tensor logits = project(hidden_states);\n    logits = logits / logits.size(-1);\n    return "
      "cross_entropy_outputs(logits, batch, next_tokens);",
-     "a tp-local count meets a tensor", "logits.size(-1)"},
+     "a tp-local count is an operand of a tensor operation", "logits.size(-1)"},
     {"LocalCountAsScale", "mask, scaling,", "mask, scaling / num_heads,", "a tp-local count", "scaling / num_heads"},
     {"PartialLoss", "return cross_entropy_outputs(project(hidden_states), batch, next_tokens);",
      "Outputs outputs;\n    outputs.loss_sum = project(hidden_states).sum();\n    return outputs;",
@@ -180,7 +180,7 @@ const Mutation kViews[] = {
     {"BufferOfAllHeads", "TP_SHARD(0) Tensor gains;", "Tensor gains;", "full on every tp rank meets one that is split",
      "const Tensor slopes", "by_heads"},
     {"BufferSplitElsewhere", "TP_SHARD(0) Tensor gains;", "TP_SHARD(1) Tensor gains;",
-     "split over tp along different dimensions meet", "const Tensor slopes", "by_heads"},
+     "operands are split over tp along different dimensions", "const Tensor slopes", "by_heads"},
     {"SlopesOfAllHeads", "alibi_slopes(num_heads, batch.input_ids.device()) * gains",
      "alibi_slopes(4, batch.input_ids.device())", "not known to be the same for every head", "const Tensor biased",
      "by_heads"},

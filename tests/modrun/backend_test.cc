@@ -82,9 +82,9 @@ TEST_F(BackendTest, RejectsAnUnusableBackendBeforeStartingRanks) {
   EXPECT_THAT(error({"--set", "parallel.backend=" LIBC10}), HasSubstr("libc10.so lacks modular_make_backend: define"));
   EXPECT_THAT(error({"--set", "parallel.backend=mpi"}), HasSubstr("parallel.backend is \"mpi\": it must be auto, "));
   EXPECT_THAT(error({"--set", "parallel.backend=nccl", "--set", "train.device=cpu"}),
-              HasSubstr("parallel.backend is nccl, which moves the memory of GPUs, and train.device is cpu"));
+              HasSubstr("parallel.backend is nccl, which moves only GPU memory, but train.device is cpu"));
   EXPECT_THAT(error({"--set", "parallel.backend=gloo", "--set", "train.device=cuda"}),
-              HasSubstr("parallel.backend is gloo, which moves host memory, and train.device is cuda"));
+              HasSubstr("parallel.backend is gloo, which moves only host memory, but train.device is cuda"));
 }
 
 TEST_F(BackendTest, ReportsExceptionsOfALibrary) {

@@ -88,7 +88,7 @@ TEST_F(CommandLine, RejectsAnInvalidPipelineBeforeStartingRanks) {
   };
   EXPECT_THAT(staged({"parallel.schedule=interleaved", "train.micro_batches=1"}),
               StartsWith("--set parallel.schedule=interleaved: parallel.schedule: interleaved needs a number of "
-                         "micro-batches that pp = 2 divides"));
+                         "micro-batches that is a multiple of pp = 2"));
   EXPECT_THAT(staged({"parallel.cuts=[1, 2]"}), HasSubstr("parallel.cuts is [1, 2]"));
   EXPECT_THAT(staged({"parallel.schedule=looped-bfs", "parallel.stages_per_rank=9"}),
               HasSubstr("pp = 2 with 18 stages in total needs at least as many layers"));
@@ -104,7 +104,7 @@ TEST_F(CommandLine, RejectsUnreadableData) {
   std::filesystem::resize_file(tokens, 500);
   EXPECT_THAT(error(train("run", {"--set", "data.format=tokens", "--set", "data.validation_every=0", "--set",
                                   "data.paths=" + tokens.string()})),
-              EndsWith("the file is cut off, write or copy it again"));
+              EndsWith("it is truncated; write or copy it again"));
 }
 
 TEST_F(CommandLine, RejectsAMissingCheckpoint) {

@@ -269,7 +269,7 @@ TEST_F(Examples, GroupsByLengthAndResumesBitIdentically) {
   EXPECT_THAT(error(entry, all), HasSubstr("need attention_mask, which the files of data.paths do not have"));
   const auto of_text = train("rejected", {"--set", "data.trim=true"});
   EXPECT_EQ(of_text.status, 2);
-  EXPECT_THAT(of_text.output, HasSubstr("data.trim is for examples, whose attention_mask says how long they are"));
+  EXPECT_THAT(of_text.output, HasSubstr("data.trim applies only to examples, whose length is given by attention_mask"));
 }
 
 TEST_F(Examples, EveryTaskOfTextTrains) {

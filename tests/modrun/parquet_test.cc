@@ -306,7 +306,7 @@ TEST_F(Parquet, RejectsContradictoryOptions) {
            {{"data.repartition=true"}, "data.repartition needs data.order = \"partitions\""},
            {{"data.order=partitions", "data.validation_fraction=0.1"}, "data.validation_fraction splits off rows"},
            {{"data.order=partitions", "data.group_by_length=true"}, "data.group_by_length sets another order"},
-           {{"data.order=partitions", "data.format=examples"}, "which consist of row groups of Parquet files"}})
+           {{"data.order=partitions", "data.format=examples"}, "reads row groups of Parquet files"}})
     EXPECT_THAT(error(with(kBert, settings)), HasSubstr(expected));
   if (has("ViTForImageClassification"))
     EXPECT_THAT(modrun({"train", "--set", "model.entry=ViTForImageClassification", "--set", "data.format=parquet",

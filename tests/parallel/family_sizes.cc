@@ -85,6 +85,7 @@ Fields fields_of(std::string_view family) {
       {"mpnet", {{"relative_attention_num_buckets", 32}}},
       {"falcon", {{"num_kv_heads", 4}}},
       {"glm", {{"pad_token_id", 0}}},
+      {"llava", {{"image_token_index", 61}}},
       {"modernbert", {{"pad_token_id", 0}}},
       {"phi3", {{"pad_token_id", 0}}}};
   if (family == "falcon") fields["new_decoder_architecture"] = true;

@@ -142,10 +142,10 @@ TEST(PipelineError, NamesTheKeyAndTheFix) {
   EXPECT_EQ(error({.schedule = "zigzag"}, 2, 4),
             "parallel.schedule: parallel.schedule is \"zigzag\": it must be one of gpipe, 1f1b, interleaved, "
             "looped-bfs, interleaved-zero-bubble, zbv, dualpipev, or a path that ends in .csv");
-  EXPECT_EQ(
-      error({.schedule = "interleaved"}, 4, 6),
-      "parallel.schedule: parallel.schedule: interleaved needs a number of micro-batches that pp = 4 divides, but "
-      "train.micro_batches is 6: set it to 8, or choose another schedule");
+  EXPECT_EQ(error({.schedule = "interleaved"}, 4, 6),
+            "parallel.schedule: parallel.schedule: interleaved needs a number of micro-batches that is a multiple of "
+            "pp = 4, but "
+            "train.micro_batches is 6: set it to 8, or choose another schedule");
   EXPECT_EQ(error({.schedule = "dualpipev"}, 4, 6),
             "parallel.schedule: parallel.schedule: dualpipev needs at least 8 micro-batches with pp = 4, but "
             "train.micro_batches is 6: raise it, or choose another schedule");

@@ -38,6 +38,7 @@ FieldVisitor make_setter(const Fields& fields) {
 }
 
 constexpr int64_t kRows = 24, kVocab = 62;
+constexpr int64_t kImageToken = 61, kPatches = 9;  // LLaVA's, of images of 12 x 12
 constexpr size_t kSums = 16;
 constexpr double kCosineScale = 14.3;  // scale of cosine logits: a small logit has the rounding error of a large one
 
@@ -114,6 +115,8 @@ Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary, int64_t 
   const Task& task = *find_task(entry.task);
   if (task.reads != Task::Reads::tokens) {
     batch.pixel_values = at::randn({kRows, 3, 12, 12}, generator);
+  }
+  if (batch.pixel_values.defined() && task.labels == Task::Labels::each_row) {
     batch.labels = at::randint(0, 5, {kRows}, generator, at::kLong);
     batch.labels[kRows - 1] = kIgnoredTarget;
     if (task.reads == Task::Reads::images) return batch;
@@ -121,6 +124,11 @@ Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary, int64_t 
     return batch;
   }
   batch.input_ids = at::randint(0, kVocab, {kRows, sequence}, generator, at::kLong).remainder(vocabulary);
+  if (batch.pixel_values.defined()) {  // an image's placeholders, which begin at different positions in each row
+    batch.input_ids.clamp_max_(kImageToken - 1);
+    for (int64_t row = 0; row < kRows; ++row)
+      batch.input_ids[row].narrow(0, row % (sequence - kPatches), kPatches).fill_(kImageToken);
+  }
   // The padding token's embedding is 0, where each of Gemma 2's norms multiplies a gradient by 1 / sqrt(eps). For a row
   // that begins with padding the gradient overflows, also in transformers.
   if (entry.family == "gemma2") batch.input_ids.clamp_(/*min=*/1);

@@ -55,7 +55,7 @@ Value filled_like(Operation& op) {
 
 // ---- Numbers ----
 
-constexpr const char* kMixed = "a tp-local count meets a number that is not split";
+constexpr const char* kMixed = "a tp-local count is combined with a global number";
 constexpr const char* kInConstructor = "compute it in the constructor, where counts are global";
 
 Value multiply_numbers(Operation& op) {

@@ -171,8 +171,8 @@ Value combine_splits(Operation& op, size_t first, size_t last, size_t tensors, c
     if (!dim && tensors > 1) return unproven(op, value);
     if (!dim) return like(result, value.type);
     if (split && split != dim)
-      return op.reject("values that are split over tp along different dimensions meet: " + std::to_string(*split) +
-                       " and " + std::to_string(*dim) + " from the end");
+      return op.reject("operands are split over tp along different dimensions, " + std::to_string(*split) + " and " +
+                       std::to_string(*dim));
     if (parts && *parts != value.type.parts)
       return op.reject("values that are split over tp within different parts of their dimension meet",
                        "split both into their parts first");
@@ -203,7 +203,7 @@ Value elementwise(Operation& op, Algebra algebra, size_t first, size_t last) {
   for (size_t i = first; i < last; ++i) {
     const Value& value = op.values[i];
     if (value.kind == Value::Kind::number && value.count.is_share)
-      return op.reject("a tp-local count meets a tensor: the result differs from a single process",
+      return op.reject("a tp-local count is an operand of a tensor operation: the result differs from a single process",
                        "compute the number in the constructor, where counts are global");
     if (is_tensor(value)) tensors.push_back(value);
   }

@@ -175,6 +175,13 @@ Value attention_mask(Operation& op) {
   return make_invariant("modular::AttentionMask", false);
 }
 
+/// whole_mask(): the mask of a sequence that context-parallel ranks do not divide.
+Value whole_mask(Operation& op) {
+  Value mask = attention_mask(op);
+  mask.members["undivided"] = Value::number(literal_count(1));
+  return mask;
+}
+
 /// visible_keys(mask, seq, device): [batch or 1, 1, seq, keys]; key_mask(batch): [batch, 1, 1, keys].
 Value visible_keys(Operation& op) {
   for (const Value& value : op.values)
@@ -340,7 +347,7 @@ const RuleTable& function_rules() {
       {"rotary_tables", rotary_tables},
       {"causal_mask", attention_mask},
       {"bidirectional_mask", attention_mask},
-      {"whole_mask", attention_mask},
+      {"whole_mask", whole_mask},
       {"visible_keys", visible_keys},
       {"key_mask", visible_keys},
       {"key_distances", from_batch<2>},

@@ -59,11 +59,12 @@ bool has_shape(Operation& op, size_t i, std::string_view shape) {
     if (!fits && op.axis != Axis::rows && shape.find_first_of("tw") != std::string_view::npos)
       op.reject(quoted(op) + " reads all positions, of a value that is " + describe(value));
     else if (!fits)
-      op.reject(quoted(op) + " of a value that is " + describe(value),
-                shape == "*" ? "this operand has to be the same for all of them" : "it takes " + spelled(shape));
+      op.reject(
+          quoted(op) + " of a value that is " + describe(value),
+          shape == "*" ? "this operand must be the same for all rows and positions" : "it takes " + spelled(shape));
   } else if (split && looks_along(op) && op.axis == Axis::context && !has_one(value, *split - rank)) {
     op.reject(quoted(op) + " of a value that is " + describe(value),
-              "context-parallel ranks would take it for their own positions");
+              "each context-parallel rank would mistake it for its own part of the sequence");
   } else if (split && value.rank && !has_one(value, *split - rank) && *value.rank >= rank - *split) {
     op.reject(quoted(op) + " of a value that is " + describe(value) + ", next to values that are split over tp",
               "it takes " + spelled(shape));
@@ -124,12 +125,37 @@ Value attention_mask(Operation& op) {
   mask.kind = Value::Kind::object;
   const ShardType keys = op.axis == Axis::context ? kInvariant : sharded(op.axis == Axis::rows ? 0 : 1);
   for (const char* name : {"padding", "documents"}) mask.members[name] = Value::tensor(keys, false, 2);
+  mask.members["undivided"] = Value::number(literal_count(0));
   return mask;
 }
+
+/// Whether a mask may be of a sequence that context-parallel ranks do not divide.
+bool may_be_undivided(const Value& mask) {
+  const auto flag = mask.members.find("undivided");
+  return flag != mask.members.end() && flag->second.count.literal() != 0;
+}
+
+/// Attention, by its shapes. With whole_mask() context-parallel ranks have all positions of its operands.
+Value attention(Operation& op, std::string_view shapes) {
+  if (op.axis != Axis::context || op.values.size() < 4 || !may_be_undivided(op.values[3])) return by_shapes(op, shapes);
+  for (size_t i = 0; i < 3; ++i)
+    if (!is_full(op.values[i]))
+      return op.reject("attention with whole_mask() of a value that is " + describe(op.values[i]),
+                       "context-parallel ranks have some of its positions: pass bidirectional_mask(batch)");
+  if (op.values[3].members.at("undivided").count.literal() != 1)
+    return op.reject("attention with a mask that is whole_mask() on some paths only");
+  for (size_t i = 4; i < op.values.size(); ++i)
+    if (!op.values[i].is_invariant()) return unproven(op, op.values[i]);
+  return Value::tensor(kInvariant, any_gradient(op), 3);
+}
+Value plain_attention(Operation& op) { return attention(op, "bhsf,bhsf,bhsf,bhsk,?,?,?->bsf"); }
+Value attention_with_sinks(Operation& op) { return attention(op, "bhsf,bhsf,bhsf,?,?,*->bsf"); }
 
 /// visible_keys(mask, seq, device): [batch or 1, 1, seq, keys], where `seq` counts the forward's positions.
 Value visible_keys(Operation& op) {
   if (has_share(op.values[1]) != (op.axis != Axis::rows)) return unproven(op, op.values[1]);
+  if (op.axis == Axis::context && may_be_undivided(op.values[0]))
+    return op.reject("visible_keys of whole_mask(), for some of the positions");
   Value visible = Value::tensor(sharded(op.axis == Axis::rows ? 0 : 2), false, 4);
   visible.ones = {-3};
   visible.may_be_one = op.axis == Axis::rows;
@@ -221,9 +247,9 @@ Value by_shapes(Operation& op, std::string_view shapes) {
 const ReadingRules& contract_readings() {
   static const ReadingRules table = {
       // Attention and positions. Attention keeps earlier keys and values in the cache, and masks cover them.
-      {"modular::attention", {nullptr, "bhsf,bhsf,bhsf,bhsk,?,?,?->bsf", true}},
+      {"modular::attention", {plain_attention, {}, true}},
       {"modular::attention_with_biases", {nullptr, "bhsf,bhsf,bhsf,bhsk,?,?->bsf", true}},
-      {"modular::attention_with_sinks", {nullptr, "bhsf,bhsf,bhsf,?,?,*->bsf", true}},
+      {"modular::attention_with_sinks", {attention_with_sinks, {}, true}},
       {"scaled_dot_product_attention", {nullptr, "bhwf,bhwf,bhwf,bhwk,?,?,?,?->bhwf"}},
       {"modular::rotary", {nullptr, "bhsf,bsf,bsf->bhsf"}},
       {"modular::rotary_adjacent", {nullptr, "bhsf,bsf,bsf->bhsf"}},
@@ -278,7 +304,7 @@ const ReadingRules& contract_readings() {
       {"max_pool2d", {nullptr, "bcyx,?,?,?,?,?->bcyx"}},
       {"adaptive_avg_pool2d", {nullptr, "bcyx,?->bcyx"}},
       {"modular::check_images", {nullptr, "bcyx,?,?->"}},
-      {"modular::with_images", {nullptr, "bwf,bw,?,bpf->bwf"}},
+      {"modular::with_images", {nullptr, "btf,bt,?,bpf->btf", true}},
   };
   return table;
 }

@@ -27,9 +27,9 @@ const ReadingRules& contract_readings();
 /// The rule of a function of the contract with the shapes of its operands and its result, one letter per dimension, as
 /// in "bhsf,bsf,bsf->bhsf". `b` are the rows of the batch; `s` positions that the function may have only some of; `t`
 /// positions of which a forward needs all, which context-parallel ranks may divide; `n` the rows of all positions,
-/// sequence after sequence. Any other letter is a dimension that is not split, as `w` of all positions, which even
-/// context-parallel ranks need. "*" is an
-/// operand that is the same for all rows and positions, "?" one that is not a tensor, or a batch. The result may be
+/// sequence after sequence. Any other letter is a dimension that is not split, such as `w`: all positions, needed
+/// in full by every context-parallel rank. "*" is an operand that is the same for all rows and positions, "?" one that
+/// is not a tensor, or a batch. The result may be
 /// "+", a sum over rows or positions; Outputs have the shape "="; "~" marks a result that has size 1 instead of `b`.
 Value by_shapes(Operation& op, std::string_view shapes);
 
