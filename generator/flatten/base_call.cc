@@ -205,10 +205,14 @@ Fragment converted(Family& family, Entity& entity, const Level& level, const cla
   const clang::QualType to = parameter.getType().getNonReferenceType();
   const bool is_integer_literal =
       llvm::isa<clang::IntegerLiteral>(spelled) && to->isArithmeticType() && !to->isBooleanType();
+  const bool is_cast = !is_integer_literal && (to->isArithmeticType() || to->isPointerType());
   Fragment result;
-  if (to->isArithmeticType() && !is_integer_literal) result.add(std::string("static_cast<"));
-  result.append(name);
-  result.add(std::string(is_integer_literal ? "{" : to->isArithmeticType() ? ">(" : "("));
+  if (is_cast) result.add(std::string("static_cast<"));
+  if (to->isPointerType())
+    result.add(family.type_text(to, level, entity));
+  else
+    result.append(name);
+  result.add(std::string(is_integer_literal ? "{" : is_cast ? ">(" : "("));
   result.append(text);
   result.add(std::string(is_integer_literal ? "}" : ")"));
   return result;

@@ -57,6 +57,21 @@ const clang::CXXRecordDecl* class_of(clang::QualType type) {
   return type->getAsCXXRecordDecl();
 }
 
+/// Whether C++ may call the operator `one` where `other` is written: `==` for `!=`, `<=>` for the four of an order.
+bool is_rewritten(const Overload& one, const Overload& other) {
+  switch (other.function->getOverloadedOperator()) {
+    case clang::OO_ExclaimEqual:
+      return one.function->getOverloadedOperator() == clang::OO_EqualEqual;
+    case clang::OO_Less:
+    case clang::OO_LessEqual:
+    case clang::OO_Greater:
+    case clang::OO_GreaterEqual:
+      return one.function->getOverloadedOperator() == clang::OO_Spaceship;
+    default:
+      return false;
+  }
+}
+
 /// Whether libraries have a template of that name for objects of any class, which an overload for a class replaces.
 bool is_library_template(const std::string& name) {
   return name == "swap" || name == "iter_swap" || name == "iter_move";
@@ -75,14 +90,17 @@ class Ranking {
   Ranking(const Family& family, const Entity& entity) : family_(family), entity_(entity) {}
 
   void check(const Overload& one, const Overload& other) const {
-    if (one.name() != other.name() || !may_take_same(*one.function, *other.function)) return;
-    const bool is_own = one.level < other.level && takes_object(other) && (one.is_friend || other.is_friend);
-    if (is_own)
+    const bool is_same = one.name() == other.name();
+    if ((!is_same && !is_rewritten(one, other)) || !may_take_same(*one.function, *other.function)) return;
+    // A method hides a base's of its name.
+    const bool is_seen_with = one.is_friend || other.is_friend || !is_same;
+    if (one.level < other.level && takes_object(other) && is_seen_with)
       reject(
           where(*one.function),
           "C++ prefers this to '" + one.name() + "' of a base, which takes the base; flattened, both take this class",
           "give it the base's parameters, so that it replaces the base's, or another name", other);
-    else if (other.level > 0 && one.level >= other.level && is_better_template(*one.function, *other.function))
+    else if (is_same && other.level > 0 && one.level >= other.level &&
+             is_better_template(*one.function, *other.function))
       reject(entity_.levels[0].symbol->where,
              "C++ passes objects of this class to the template '" + one.name() +
                  "', and flattened, to its overload for the base",
@@ -218,7 +236,7 @@ void check_call_operators(const Family& family, const Entity& user, const Level&
       });
       for (size_t below = 0; is_chosen && below < derived.level; ++below) {
         const Symbol& symbol = *derived.entity->levels[below].symbol;
-        if (symbol.spec == level.symbol->spec || !uses(*symbol.spec, record)) continue;
+        if (symbol.spec != level.symbol->spec && !uses(*symbol.spec, record)) continue;
         const SourceSpan where = family.parsed().token(family.specs().manager(), function->getLocation());
         family.specs().reject(symbol.where,
                               "C++ passes objects of this class to the template among the call operators of '" +

@@ -58,6 +58,14 @@ struct BetaCount {
   int64_t b = 3;
 };
 
+struct BetaText {
+  BetaText() : a(static_cast<const char*>("x")) {}
+
+  virtual ~BetaText() = default;
+
+  std::string a;
+};
+
 struct BetaPair {
   BetaPair(int64_t n, int64_t m) : a(n * 10 + m) {}
 

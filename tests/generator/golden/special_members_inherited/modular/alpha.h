@@ -54,6 +54,11 @@ struct AlphaCount {
   int64_t length = 0;
 };
 
+struct AlphaText {
+  AlphaText(const char* text = "x") : a(text) {}
+  std::string a;
+};
+
 struct AlphaPair {
   AlphaPair() : a(0) {}
   AlphaPair(int64_t n, int64_t m) : a(n * 10 + m) {}

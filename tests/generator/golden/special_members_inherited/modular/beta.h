@@ -29,6 +29,10 @@ struct BetaCount : alpha::AlphaCount {
   int64_t b = 3;
 };
 
+struct BetaText : alpha::AlphaText {
+  virtual ~BetaText() = default;
+};
+
 struct BetaPair : alpha::AlphaPair {
   using AlphaPair::AlphaPair;
   explicit BetaPair(int64_t n = 5, double d = 0.5) : AlphaPair(n, 9), b(d) {}

@@ -27,6 +27,11 @@ struct AlphaRanked {
   int64_t operator-(const std::string&) const { return 1; }
 };
 
+struct AlphaOrdered {
+  friend bool operator<(const AlphaOrdered& one, const AlphaOrdered& two) { return one.a < two.a; }
+  int64_t a = 1;
+};
+
 struct AlphaGeneric {
   template <class T>
   friend int64_t rank(const T&) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <string>
 #include <variant>
 
@@ -29,10 +30,20 @@ struct BetaRanked : alpha::AlphaRanked {
   friend int64_t operator-(const BetaRanked&, double) { return 50; }  // has no argument that the base's takes, too
 };
 
+struct BetaOrdered : alpha::AlphaOrdered {
+  auto operator<=>(const BetaOrdered& other) const { return b <=> other.b; }
+  int64_t b = 2;
+};
+
 struct BetaGeneric : alpha::AlphaGeneric {};
 
 struct BetaVisited : alpha::AlphaVisited {
   int64_t visit(const std::variant<BetaVisited, int64_t>& one) const { return std::visit(Visitor(), one); }
+};
+
+struct BetaSeen {
+  int64_t operator()(const alpha::AlphaFree&) const { return 1; }
+  int64_t operator()(const auto&) const { return 2; }
 };
 
 }  // namespace modular::beta
