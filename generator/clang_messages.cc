@@ -8,6 +8,8 @@
 #include <tuple>
 #include <vector>
 
+#include <clang/AST/DeclCXX.h>
+
 #include "generator/family_job.h"
 #include "generator/source/families.h"
 #include "generator/source/fixes.h"
@@ -200,6 +202,18 @@ void explain_lost_base(Remark& remark, const FamilyJob& job) {
   }
 }
 
+/// The base's class whose constructors `type`, a class of the family without constructors, does not inherit; empty for
+/// other classes.
+std::string base_of_constructors(const FamilyJob& job, const std::string& type) {
+  for (const auto& entity : job.family->entities()) {
+    const bool is_it = entity->name == unqualified(type) || entity->name + "Impl" == unqualified(type);
+    const clang::CXXRecordDecl* record = is_it ? entity->levels.front().symbol->record : nullptr;
+    if (!record || entity->levels.size() == 1 || record->hasUserDeclaredConstructor()) continue;
+    return entity->levels[1].symbol->record->getName().str();
+  }
+  return "";
+}
+
 void advise(Remark& remark, const Parsed& parsed, const SpecTexts& specs, const FamilyJob* job,
             const std::function<bool(const std::string&)>& is_family) {
   if (!remark.advice.empty() || remark.severity != Diagnostic::Severity::error) return;
@@ -229,8 +243,10 @@ void advise(Remark& remark, const Parsed& parsed, const SpecTexts& specs, const 
     explain_call(remark, parsed, specs, std::string(unqualified(type)));
   } else if (const std::string type = quoted_after(message, "no matching constructor for initialization of ");
              !type.empty()) {
-    remark.advice = "give '" + std::string(unqualified(type)) +
-                    "' a constructor with these parameters, or redefine the code that constructs it";
+    const std::string base = job ? base_of_constructors(*job, type) : "";
+    remark.advice = (base.empty() ? "give '" + std::string(unqualified(type)) + "' a constructor with these parameters"
+                                  : "inherit its base's constructors: 'using " + base + "::" + base + ";'") +
+                    ", or redefine the code that constructs it";
   } else if (message == "no viable overloaded '='") {
     const std::string name = name_before(parsed.sources[remark.where.file].text, remark.where.begin);
     if (name.empty()) return;

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "generator/flatten/implicit_members.h"
 #include "generator/flatten/operands.h"
 #include "generator/source/syntax_visitor.h"
 
@@ -51,19 +52,18 @@ void run_written(const Specs& specs, const Entity& entity, const clang::CXXConst
                  BaseCall& call) {
   const clang::CXXConstructorDecl* target = &constructor;
   while (call.level < entity.levels.size() && target->isDefaulted() && target->isDefaultConstructor()) {
-    const clang::CXXConstructorDecl* next = nullptr;
+    const clang::CXXMethodDecl* next = nullptr;
     size_t level_of_next = call.level;
     for (const clang::CXXBaseSpecifier& base : target->getParent()->bases()) {
       const auto* base_record = base.getType()->getAsCXXRecordDecl();
       const Symbol* base_symbol = base_record ? specs.symbol(base_record) : nullptr;
       if (!base_symbol || !base_symbol->record) continue;
       level_of_next = find_level(entity, base_symbol, call.level);
-      for (const clang::CXXConstructorDecl* constructor : base_record->ctors())
-        if (constructor->isDefaultConstructor()) next = constructor;
+      next = find_special_member(specs, *base_record, SpecialMember::default_constructor);
     }
     if (!next) break;
-    target = next;
-    call.level = level_of_next;
+    target = llvm::cast<clang::CXXConstructorDecl>(next);
+    call.level = find_level(entity, specs.symbol(target->getParent()), level_of_next);  // it may be inherited
     call.arguments.clear();
   }
   const clang::FunctionDecl* definition = nullptr;
@@ -205,10 +205,14 @@ Fragment converted(Family& family, Entity& entity, const Level& level, const cla
   const clang::QualType to = parameter.getType().getNonReferenceType();
   const bool is_integer_literal =
       llvm::isa<clang::IntegerLiteral>(spelled) && to->isArithmeticType() && !to->isBooleanType();
+  const bool is_cast = !is_integer_literal && (to->isArithmeticType() || to->isPointerType());
   Fragment result;
-  if (to->isArithmeticType() && !is_integer_literal) result.add(std::string("static_cast<"));
-  result.append(name);
-  result.add(std::string(is_integer_literal ? "{" : to->isArithmeticType() ? ">(" : "("));
+  if (is_cast) result.add(std::string("static_cast<"));
+  if (to->isPointerType())
+    result.add(family.type_text(to, level, entity));
+  else
+    result.append(name);
+  result.add(std::string(is_integer_literal ? "{" : is_cast ? ">(" : "("));
   result.append(text);
   result.add(std::string(is_integer_literal ? "}" : ")"));
   return result;

@@ -207,7 +207,7 @@ class ClassText {
     if (member.kind == Member::Kind::constructor) {
       const auto& constructor = *llvm::cast<clang::CXXConstructorDecl>(member.decl);
       ConstructorContext context{family_, entity_, field_order(), dropped_initializers(), supers_};
-      return constructor_text(context, member.level, constructor, whole);
+      return constructor_text(context, member.level, constructor, whole, member.implied_by);
     }
     std::vector<Replacement> replacements;
     if (auto body = body_after(member))

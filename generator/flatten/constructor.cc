@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "generator/flatten/implicit_members.h"
 #include "generator/flatten/library_effects.h"
 #include "generator/flatten/operands.h"
 #include "generator/source/slices.h"
@@ -14,7 +15,9 @@
 
 namespace modgen {
 
-Fragment ConstructorInliner::make(size_t level, const clang::CXXConstructorDecl& declared, SourceSpan slice) {
+Fragment ConstructorInliner::make(size_t level, const clang::CXXConstructorDecl& declared, SourceSpan slice,
+                                  std::optional<size_t> implied_by) {
+  if (implied_by && declared.getNumParams() > 0) return make_implicit(*implied_by, level, slice);
   const auto& constructor = llvm::cast<clang::CXXConstructorDecl>(Specs::defined(declared));
   // Nothing to inline: the text stays as it is.
   const bool in_class = &constructor == &declared;
@@ -23,7 +26,7 @@ Fragment ConstructorInliner::make(size_t level, const clang::CXXConstructorDecl&
   const bool has_body = constructor.getBody() && !constructor.isDefaulted();  // Clang synthesizes one if it is used
   if (level > 0 && has_body) check_static_variables(constructor, entity_.levels.front().symbol->where);
   if ((stays && !initializes_below(level)) || (!has_body && (is_root || !constructor.isDefaulted())))
-    return render(slice, level, {});
+    return render(slice, level, {}, dropped_specifiers(level, declared, slice, implied_by.has_value()));
   first_ = level;
   for (const clang::ParmVarDecl* parameter : constructor.parameters())
     if (parameter->getDeclName()) parameters_.insert(parameter->getNameAsString());
@@ -33,14 +36,45 @@ Fragment ConstructorInliner::make(size_t level, const clang::CXXConstructorDecl&
     run_base(default_base_call(family_, entity_, level, constructor), level, {}, {},
              entity_.levels[level].symbol->where);
   add_implicit_between(0, has_body ? level : level + 1);
-  check_skipped_fields();
-  check_returns();
-  const Arranged parts = arranged(std::move(parts_), [this](const Part& part) { return rank(part); });
-  for (const Misplaced& misplaced : parts.misplaced) reject_misplaced(misplaced);
-  check_guards(parts.statements);
-  if (stays) return render(slice, level, {});
+  std::vector<Replacement> replacements = dropped_specifiers(level, declared, slice, implied_by.has_value());
+  const Arranged parts = arrange_parts();
+  if (stays) return render(slice, level, {}, std::move(replacements));
 
   const uint32_t end = in_class && has_body ? head_end(constructor) : parameters_end(declared);
+  const Fragment text = code_text(parts);
+  for (Replacement& one : unused_parameters(declared, text.text())) replacements.push_back(std::move(one));
+  Fragment result = render({slice.file, slice.begin, end}, level, {}, std::move(replacements)).trimmed();
+  result.append(text);
+  return result;
+}
+
+Fragment ConstructorInliner::make_implicit(size_t level, size_t written, SourceSpan slice) {
+  const clang::CXXRecordDecl& record = *entity_.levels[level].symbol->record;
+  const auto* constructor = llvm::cast<clang::CXXConstructorDecl>(
+      find_special_member(family_.specs(), record, SpecialMember::default_constructor));
+  first_ = level;
+  run_base(default_base_call(family_, entity_, level, *constructor), level, {}, {},
+           entity_.levels[level].symbol->where);
+  add_implicit_between(0, level + 1);
+  const Arranged parts = arrange_parts();
+  Fragment result = comment_above(slice, written, {})();
+  if (!result.empty()) result.add(std::string("\n"));
+  result.append(render(parsed_.token(manager_, record.getLocation()), level, {}));
+  result.add(std::string("()"));
+  result.append(code_text(parts));
+  return result;
+}
+
+Arranged ConstructorInliner::arrange_parts() {
+  check_skipped_fields();
+  check_returns();
+  Arranged parts = arranged(std::move(parts_), [this](const Part& part) { return rank(part); });
+  for (const Misplaced& misplaced : parts.misplaced) reject_misplaced(misplaced);
+  check_guards(parts.statements);
+  return parts;
+}
+
+Fragment ConstructorInliner::code_text(const Arranged& parts) {
   Fragment text;
   for (size_t index = 0; index < parts.initializers.size(); ++index) {
     const Part& part = parts.initializers[index];
@@ -62,10 +96,54 @@ Fragment ConstructorInliner::make(size_t level, const clang::CXXConstructorDecl&
     text.add(std::string("\n"));
   }
   text.add(std::string(parts.statements.empty() ? "}" : "\n}"));
-  Fragment result =
-      render({slice.file, slice.begin, end}, level, {}, unused_parameters(declared, text.text())).trimmed();
-  result.append(text);
-  return result;
+  return text;
+}
+
+std::vector<Replacement> ConstructorInliner::dropped_specifiers(size_t level, const clang::CXXConstructorDecl& declared,
+                                                                SourceSpan slice, bool is_implied) {
+  std::vector<Replacement> dropped;
+  const std::string& text = family_.file_text(slice.file);
+  const Tokens tokens(text);
+  const size_t name = tokens.first_from(parsed_.token(manager_, declared.getLocation()).begin);
+  for (size_t at = tokens.first_from(slice.begin); is_implied && at < name; ++at) {
+    if (tokens.word(at) != "explicit") continue;
+    const size_t end = tokens.word(at + 1) == "(" ? tokens.closing(at + 1) + 1 : at + 1;
+    dropped.push_back({{slice.file, tokens.begin(at), tokens.begin(end)}, Fragment()});
+  }
+  if (!drops_noexcept(level, declared)) return dropped;
+  SourceSpan where = span(declared.getExceptionSpecSourceRange());
+  while (where.begin > 0 && text[where.begin - 1] == ' ') --where.begin;
+  dropped.push_back({where, Fragment()});
+  return dropped;
+}
+
+bool ConstructorInliner::drops_noexcept(size_t level, const clang::CXXConstructorDecl& declared) {
+  const auto is_safe = [&](const Level& one) {
+    return initializes_without_throwing(family_.specs(), *one.symbol->record);
+  };
+  const auto end = entity_.levels.begin() + static_cast<long>(level);
+  if (!cannot_throw(declared) || declared.isCopyOrMoveConstructor() ||
+      declared.getExceptionSpecSourceRange().isInvalid() || std::all_of(entity_.levels.begin(), end, is_safe))
+    return false;
+  // The constructor itself ends the program where it throws.
+  const auto& constructor = llvm::cast<clang::CXXConstructorDecl>(Specs::defined(declared));
+  SideEffects effects = find_initializer_effects(constructor, meant_);
+  if (constructor.getBody()) add(effects, find_side_effects(constructor.getBody(), meant_));
+  for (const Part& part : parts_)
+    if (part.level >= level) add(effects, part.effects);
+  for (auto one = end; one != entity_.levels.end(); ++one)
+    for (const clang::FieldDecl* field : one->symbol->record->fields())
+      if (field->hasInClassInitializer()) add(effects, find_side_effects(field->getInClassInitializer(), meant_));
+  if (!effects.throws && !effects.may_throw) return true;
+  reject_noexcept(declared, entity_.levels.front().symbol->where);
+  return false;
+}
+
+void ConstructorInliner::reject_noexcept(const clang::CXXConstructorDecl& constructor, SourceSpan cause) const {
+  family_.specs().reject(cause,
+                         "the base's constructor is noexcept and may throw, which would not end the program here",
+                         "remove noexcept there",
+                         {{Diagnostic::Severity::note, span(constructor.getSourceRange()), "in the base", "", {}}});
 }
 
 std::vector<Replacement> ConstructorInliner::unused_parameters(const clang::CXXConstructorDecl& constructor,
@@ -268,13 +346,13 @@ bool ConstructorInliner::can_be_inlined(const clang::CXXConstructorDecl& constru
   if (!check_static_variables(constructor, cause)) return false;
   SideEffects effects = find_initializer_effects(constructor, meant_);
   add(effects, find_side_effects(constructor.getBody(), meant_));
-  const bool ends_the_program = cannot_throw(constructor) && (effects.throws || effects.may_throw);
-  if (!ends_the_program && !constructor.isTemplateInstantiation()) return true;
-  family_.specs().reject(cause,
-                         ends_the_program
-                             ? "the base's constructor is noexcept and may throw, which would not end the program here"
-                             : "the base's constructor is a template, which modgen does not inline",
-                         ends_the_program ? "remove noexcept there" : "name the types of its parameters there",
+  if (cannot_throw(constructor) && (effects.throws || effects.may_throw)) {
+    reject_noexcept(constructor, cause);
+    return false;
+  }
+  if (!constructor.isTemplateInstantiation()) return true;
+  family_.specs().reject(cause, "the base's constructor is a template, which modgen does not inline",
+                         "name the types of its parameters there",
                          {{Diagnostic::Severity::note, span(constructor.getSourceRange()), "in the base", "", {}}});
   return false;
 }
@@ -319,8 +397,8 @@ void ConstructorInliner::run_base(const BaseCall& call, size_t level, const Scop
 }
 
 Fragment constructor_text(const ConstructorContext& context, size_t index, const clang::CXXConstructorDecl& constructor,
-                          SourceSpan slice) {
-  return ConstructorInliner(context).make(index, constructor, slice);
+                          SourceSpan slice, std::optional<size_t> implied_by) {
+  return ConstructorInliner(context).make(index, constructor, slice, implied_by);
 }
 
 }  // namespace modgen

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -73,9 +74,30 @@ class ConstructorInliner {
         manager_(family_.specs().manager()),
         meant_(methods_meant(entity_)) {}
 
-  Fragment make(size_t level, const clang::CXXConstructorDecl& declared, SourceSpan slice);
+  /// The text of `declared`, of that level. With `implied_by`, it is the one that C++ declares implicitly in the class
+  /// of that level.
+  Fragment make(size_t level, const clang::CXXConstructorDecl& declared, SourceSpan slice,
+                std::optional<size_t> implied_by);
 
  private:
+  /// The constructor that C++ declares implicitly in the class of `level`, over one with parameters, whose text is that
+  /// of level `written`.
+  Fragment make_implicit(size_t level, size_t written, SourceSpan slice);
+
+  /// The parts in the order in which a constructor runs them, all conditions checked.
+  Arranged arrange_parts();
+
+  /// The initializers and the body.
+  Fragment code_text(const Arranged& parts);
+
+  /// Leaves out the specifiers that C++ gives the base's constructor, and not the one that this class has for it.
+  std::vector<Replacement> dropped_specifiers(size_t level, const clang::CXXConstructorDecl& declared, SourceSpan slice,
+                                              bool is_implied);
+
+  /// Whether the constructor of a base is noexcept, and not what C++ makes of it in this class.
+  bool drops_noexcept(size_t level, const clang::CXXConstructorDecl& declared);
+  void reject_noexcept(const clang::CXXConstructorDecl& constructor, SourceSpan cause) const;
+
   /// Comments out parameters that only a dropped initializer read, as in `double /*factor*/`.
   std::vector<Replacement> unused_parameters(const clang::CXXConstructorDecl& constructor,
                                              const std::string& code) const;

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <functional>
 
+#include "generator/flatten/overloads.h"
 #include "generator/resolve/specs.h"
 #include "generator/source/slices.h"
 
@@ -266,6 +267,7 @@ Fragment Family::flatten() {
     if (entities_[index]->levels.front().symbol->library.empty()) write(*entities_[index]);
   check_uses();
   check_redefinitions();
+  check_overloads(*this);
   warn();
 
   Fragment result;

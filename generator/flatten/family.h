@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -111,6 +112,9 @@ class Family {
   std::string type_text(clang::QualType type, const Level& level, const Entity& user) const;
   /// The same for the types of a function's parameters, with const and reference.  (type_text.cc)
   std::string parameter_types(const clang::FunctionDecl& function, const Level& level, const Entity& user) const;
+  /// Those of the first `number` parameters.
+  std::string parameter_types(const clang::FunctionDecl& function, const Level& level, const Entity& user,
+                              unsigned number) const;
   const Specs& specs() const { return specs_; }
   const Parsed& parsed() const { return specs_.parsed(); }
   const std::string& file_text(uint32_t file) const { return parsed().sources[file].text; }
@@ -201,8 +205,8 @@ MethodsMeant methods_meant(const Entity& entity);
 std::set<std::string> names_declared(const clang::FunctionDecl& function);
 
 /// The constructor `constructor` of level `index`, with the constructors of its bases inlined. `field_order` lists the
-/// class's fields. `dropped` maps a field to a level: initializations of the field by later levels are left out.
-/// (constructor.cc)
+/// class's fields. `dropped` maps a field to a level: initializations of the field by later levels are left out. With
+/// `implied_by`, it is the one that C++ declares implicitly in the class of that level.  (constructor.cc)
 struct ConstructorContext {
   Family& family;
   Entity& entity;
@@ -211,7 +215,7 @@ struct ConstructorContext {
   Supers& supers;
 };
 Fragment constructor_text(const ConstructorContext& context, size_t index, const clang::CXXConstructorDecl& constructor,
-                          SourceSpan slice);
+                          SourceSpan slice, std::optional<size_t> implied_by);
 
 /// The statements of a body with the text around them. The last slice is the text before the closing brace.
 std::vector<std::pair<const clang::Stmt*, SourceSpan>> statement_slices(const Family& family, const clang::Stmt& body);

@@ -9,7 +9,9 @@
 #include <set>
 
 #include "generator/flatten/family.h"
+#include "generator/flatten/implicit_members.h"
 #include "generator/flatten/operands.h"
+#include "generator/flatten/overloads.h"
 #include "generator/flatten/special_members.h"
 #include "generator/source/fixes.h"
 #include "generator/source/slices.h"
@@ -24,6 +26,8 @@ class Merge {
   MergedMembers make() {
     for (size_t level = entity_.levels.size(); level-- > 0;) merge_level(level);
     check_special_members(family_, entity_);
+    check_exception_specifications(family_, entity_, members_);
+    check_overloads(family_, entity_, members_);
     check_shared_variables(family_, entity_, members_);
     // Code that reads a constant that was a field has its value inlined.
     std::erase_if(members_, [&](const Member& member) {
@@ -56,7 +60,7 @@ class Merge {
     slices_.push_back(family_.specs().members(record(level)));
     const bool is_root = level + 1 == entity_.levels.size();
     std::vector<Member> own;
-    bool has_constructor = false, inherits_constructors = false;
+    bool inherits_constructors = false;
     std::vector<std::pair<size_t, SourceSpan>> above;  // comments at the last access specifier
     std::set<std::string> reintroduced;                // names that a using-declaration makes visible
     for (const Slice& slice : slices_.back()) {
@@ -89,6 +93,7 @@ class Merge {
       member.access = decl->getAccess();
       member.blank_before = blank_before(get_text(level), slice.whole);
       if (member.decl) member.name = llvm::isa<clang::CXXDestructorDecl>(decl) ? "~" : member.decl->getNameAsString();
+      member.friend_signature = friend_signature(family_, entity_, level, *decl);
       member.above = std::move(above);
       above.clear();
       if (llvm::isa<clang::FieldDecl>(decl)) {
@@ -96,7 +101,6 @@ class Merge {
       } else if (llvm::isa<clang::CXXConstructorDecl>(decl)) {
         member.kind = Member::Kind::constructor;
         member.signature = family_.parameter_types(*decl->getAsFunction(), entity_.levels[level], entity_);
-        has_constructor = true;
       } else if (const auto* function = decl->getAsFunction()) {
         member.kind = Member::Kind::method;
         member.signature = family_.parameter_types(*function, entity_.levels[level], entity_);
@@ -118,14 +122,9 @@ class Merge {
     }
     const std::set<std::string> early = is_root ? std::set<std::string>() : initialized_before_base(level);
     for (Member& member : own) member.before_inherited = member.kind == Member::Kind::field && early.count(member.name);
-    if (!is_root && has_constructor && !inherits_constructors)
-      std::erase_if(members_, [](const Member& member) { return member.kind == Member::Kind::constructor; });
-    if (!is_root && !has_constructor && !inherits_constructors) check_constructible(level);
+    if (!is_root) inherit_special_members(family_, entity_, level, inherits_constructors, members_);
     for (Member& member : own) {
-      if (member.kind == Member::Kind::constructor)  // hides an inherited one with its parameters
-        std::erase_if(members_, [&](const Member& inherited) {
-          return inherited.kind == member.kind && inherited.level > level && inherited.signature == member.signature;
-        });
+      if (member.kind == Member::Kind::constructor) hide_inherited_constructors(family_, entity_, member, members_);
       const bool is_overload = reintroduced.count(member.name) != 0;
       insert(std::move(member), is_root, is_overload);
     }
@@ -168,26 +167,6 @@ class Merge {
           names.insert(init->getAnyMember()->getNameAsString());
     }
     return names;
-  }
-
-  /// A class without constructors has to inherit its base's constructors explicitly.
-  void check_constructible(size_t level) {
-    const Member* needs_arguments = nullptr;
-    for (const Member& member : members_)
-      if (member.kind == Member::Kind::constructor) {
-        const auto* constructor = llvm::cast<clang::CXXConstructorDecl>(member.decl);
-        if (constructor->isDefaultConstructor()) return;
-        needs_arguments = &member;
-      }
-    if (!needs_arguments) return;
-    const Symbol& symbol = *entity_.levels[level].symbol;
-    const std::string base = symbol.base->name + (symbol.base->kind == Symbol::Kind::module_class ? "Impl" : "");
-    family_.specs().reject(
-        symbol.where, "'" + symbol.name + "' has no constructor: it does not inherit its base's",
-        "add 'using " + base + "::" + base + ";' to its public section",
-        {{Diagnostic::Severity::note, needs_arguments->slice->core, "the base's constructor", "", {}}},
-        declare_public(family_.parsed(), token(record(level).getBraceRange().getBegin()), record(level).isStruct(),
-                       "using " + base + "::" + base + ";"));
   }
 
   static bool blank_before(const std::string& text, SourceSpan slice) {
@@ -274,6 +253,14 @@ class Merge {
   /// Inserts a member. With `is_overload`, inherited methods of its name stay next to it unless they have the same
   /// signature.
   void insert(Member member, bool is_root, bool is_overload) {
+    if (!is_root && !member.friend_signature.empty()) {
+      const auto inherited = std::ranges::find(members_, member.friend_signature, &Member::friend_signature);
+      if (inherited != members_.end()) {
+        member.blank_before = inherited->blank_before;
+        *inherited = std::move(member);
+        return;
+      }
+    }
     if (!is_root && member.kind != Member::Kind::constructor && !member.name.empty()) {
       entity_.removed.erase(member.name);
       if (Member* inherited = redefined_by(member, is_overload)) {

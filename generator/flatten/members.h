@@ -4,6 +4,7 @@
 #include <clang/Basic/Specifiers.h>
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,10 +27,14 @@ struct Member {
   bool blank_before = false;
   std::vector<std::pair<size_t, SourceSpan>> above;  // comments before it that are not its own, with their levels
   bool redefines = false;
-  bool is_new = false;            // a method that replaces none and is not marked REPLACES
-  std::string near = {};          // name of an inherited method that a new one resembles
-  bool before_inherited = false;  // a field that is initialized before its class's base
-  SourceSpan inherited_comment;   // comment of the method that this one redefines
+  bool is_new = false;                // a method that replaces none and is not marked REPLACES
+  std::string near = {};              // name of an inherited method that a new one resembles
+  bool before_inherited = false;      // a field that is initialized before its class's base
+  std::string friend_signature = {};  // of a friend function that the class defines
+  // A default constructor of a base, which the class of that level, below it, has as the one that C++ declares
+  // implicitly.
+  std::optional<size_t> implied_by = {};
+  SourceSpan inherited_comment;  // comment of the method that this one redefines
   size_t comment_level = 0;
   std::vector<std::pair<size_t, SourceSpan>>
       inherited_annotations;  // annotations of the field that this one redeclares

@@ -61,11 +61,15 @@ std::string Family::type_text(clang::QualType type, const Level& level, const En
   return renamed_text(*this, type.getNonReferenceType(), level, user);
 }
 
-std::string Family::parameter_types(const clang::FunctionDecl& function, const Level& level, const Entity& user) const {
+std::string Family::parameter_types(const clang::FunctionDecl& function, const Level& level, const Entity& user,
+                                    unsigned number) const {
   std::string text;
-  for (const clang::ParmVarDecl* parameter : function.parameters())
+  for (const clang::ParmVarDecl* parameter : function.parameters().take_front(number))
     text += renamed_text(*this, parameter->getType(), level, user) + ",";
   return text;
+}
+std::string Family::parameter_types(const clang::FunctionDecl& function, const Level& level, const Entity& user) const {
+  return parameter_types(function, level, user, function.getNumParams());
 }
 
 }  // namespace modgen

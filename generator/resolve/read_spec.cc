@@ -22,6 +22,7 @@ void SpecReader::read() {
   if (!spec_.space) return;
   slice_namespace();
   for (const Slice& slice : spec_.slices) read_slice(slice);
+  check_used_functions();
   if (spec_.prefix.empty()) {
     specs_.reject(parsed_.token(manager_, spec_.space->getLocation()), "this spec does not name its family",
                   "begin its namespace with MODULAR_FAMILY(…), which names the prefix of its classes");
@@ -218,7 +219,10 @@ void SpecReader::read_slice(const Slice& slice) {
     } else if (llvm::isa<clang::UsingDecl, clang::NamespaceAliasDecl>(decl)) {
       // Declarations for names of specs are dropped, because all of these are in one namespace here.
       const auto& name = llvm::cast<clang::NamedDecl>(*decl);
-      if (names_a_spec(name)) continue;
+      if (names_a_spec(name)) {
+        if (const auto* use = llvm::dyn_cast<clang::UsingDecl>(decl)) used_.push_back(use);
+        continue;
+      }
       // `using std::max, std::min;` is one symbol.
       if (Symbol* first = specs_.symbol(llvm::cast<clang::NamedDecl>(slice.decls.front())))
         specs_.by_decl_[llvm::cast<clang::NamedDecl>(decl->getCanonicalDecl())] = first;
@@ -243,6 +247,17 @@ bool SpecReader::names_a_spec(const clang::NamedDecl& decl) const {
   for (const clang::UsingShadowDecl* shadow : llvm::cast<clang::UsingDecl>(decl).shadows())
     if (specs_.symbol(shadow->getTargetDecl())) return true;
   return false;
+}
+
+void SpecReader::check_used_functions() {
+  for (const clang::UsingDecl* use : used_) {
+    const Symbol* own = named(use->getNameAsString());
+    if (!own || own->kind != Symbol::Kind::function) continue;
+    specs_.reject(parsed_.token(manager_, use->getLocation()),
+                  "C++ has this function next to the spec's own '" + own->name + "', which in this family replaces it",
+                  "give the spec's own function another name",
+                  {{Diagnostic::Severity::note, own->where, "the spec's own", "", {}}});
+  }
 }
 
 void SpecReader::read_definition(const clang::FunctionDecl& function) {

@@ -81,6 +81,10 @@ class SpecReader {
   static bool derives_from_module(const clang::CXXRecordDecl& record);
   static const clang::CXXRecordDecl* target_record(const Symbol& symbol);
 
+  /// Rejects a using-declaration of a spec's function next to a function of that name.
+  void check_used_functions();
+
+  std::vector<const clang::UsingDecl*> used_;  // using-declarations of specs' declarations
   Specs& specs_;
   Spec& spec_;
   Parsed& parsed_;

@@ -123,11 +123,7 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
            (llvm::isa<clang::CXXConstructorDecl>(flattened) && llvm::isa<clang::CXXConstructorDecl>(named));
   if (named.isTemplateParameter()) return flattened.getDeclName() == named.getDeclName();
   if (!from) return false;
-  // A function or constant, replaced by another one. An overload does not replace another one.
-  if (!symbol) {
-    const Symbol *here = family_.specs().symbol(from), *there = family_.specs().symbol(pattern);
-    return here && there && here != there && flattened.getDeclContext()->isFileContext();
-  }
+  if (!symbol) return flattened.getDeclContext()->isFileContext() && replaces(*from, *pattern, context);
   if (!user || !belongs_to(*user, *symbol, context)) return false;
   // The family's replacement: the declaration of that name in a level nearer to the family.
   if (from->getDeclName() != named.getDeclName() &&
@@ -148,6 +144,30 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
     if (level.symbol->record == from->getDeclContext()) return true;
   }
   return false;
+}
+
+bool Counterparts::replaces(const clang::NamedDecl& own, const clang::NamedDecl& base, const Context& context) const {
+  const Specs& specs = family_.specs();
+  const Symbol *here = specs.symbol(&own), *there = specs.symbol(&base);
+  const clang::FunctionDecl *function = own.getAsFunction(), *other = base.getAsFunction();
+  const auto same_types = [&] {
+    return function && other &&
+           family_.parameter_types(*function, *context.level, *context.entity) ==
+               family_.parameter_types(*other, *context.level, *context.entity);
+  };
+  // Inherited code runs the replacement. Code that sees both has chosen the base's, unless they cannot be told apart.
+  // An overload does not replace another one.
+  if (here && there) {
+    const bool sees_both = context.level->symbol->spec->sees(*here->spec);
+    return here != there && (!sees_both || !function || !other || same_types());
+  }
+  const auto befriending = [&](const clang::NamedDecl& decl) {
+    const auto* record = llvm::dyn_cast<clang::CXXRecordDecl>(decl.getLexicalDeclContext());
+    return record ? specs.symbol(record) : nullptr;
+  };
+  const Symbol *class_here = befriending(own), *class_there = befriending(base);
+  return class_here && class_there && class_here != class_there && own.getDeclName() == base.getDeclName() &&
+         !context.level->symbol->spec->sees(*class_here->spec) && same_types();
 }
 
 const clang::VarDecl* Counterparts::constant(const clang::Expr& spec, const Context& context) const {

@@ -46,6 +46,9 @@ class Counterparts {
 
  private:
   void add(const clang::Decl& decl);
+  /// Whether `own`, a function or constant of a spec, or a friend, is what the family has for `base` in code of
+  /// `context`.
+  bool replaces(const clang::NamedDecl& own, const clang::NamedDecl& base, const Context& context) const;
   bool belongs_to(const Entity& user, const Symbol& symbol, const Context& context) const;
   std::string strip(std::string type) const;
 

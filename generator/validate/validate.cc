@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "generator/flatten/implicit_members.h"
 #include "generator/validate/match.h"
 
 namespace modgen {
@@ -110,6 +111,9 @@ class Validator {
     const bool runs_bases = defaulted && defaulted->isExplicitlyDefaulted() && defaulted->isDefaultConstructor();
     if (!runs_bases && (!function.doesThisDeclarationHaveABody() || function.isDefaulted())) return;
     const clang::NamedDecl* origin = counterparts_.origin(function);
+    if (const auto* record = llvm::dyn_cast_or_null<clang::CXXRecordDecl>(origin);
+        record && defaulted && defaulted->isDefaultConstructor())  // which C++ declares implicitly
+      origin = find_special_member(family_.specs(), *record, SpecialMember::default_constructor);
     if (!entity) entity = counterparts_.entity(function);
     const clang::FunctionDecl* spec = origin ? origin->getAsFunction() : nullptr;
     if (!spec || !entity) return skip("functions whose declaration was not found");
