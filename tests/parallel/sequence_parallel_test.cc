@@ -31,7 +31,8 @@ TEST(SequenceParallel, TrainsTheSameOnTwoRanks) {
   expect_same_training(
       kEntry, mesh(2),
       {{.name = "micro-batches", .fields = kDense, .micro_batches = 2},
-       {.name = "recomputation", .fields = kDense, .options = {.recompute = true}, .micro_batches = 2}});
+       {.name = "recomputation", .fields = kDense, .options = {.recompute = true}, .micro_batches = 2},
+       {.name = "all positions", .fields = kDense, .options = {.sequence = false}, .micro_batches = 2}});
 }
 
 TEST(SequenceParallel, TrainsTheSameWithOtherOptimizers) {
