@@ -129,7 +129,6 @@ TEST_F(Executed, ForgottenSumOfGradientsIsReported) {
 TEST_F(Executed, ForgottenSumOfTheGradientOfAKeyOfAllHeadsIsReported) {
   const std::string found = execute_with("deepseek_v3", "tp::shared(apply_rope(", "(apply_rope(");
   EXPECT_NE(found.find("tp 2: the gradient of "), std::string::npos) << found;
-  EXPECT_NE(found.find("kv_a_proj_with_mqa.weight"), std::string::npos) << found;
 }
 
 TEST_F(Executed, ForgottenSumOfTheGradientOfANormOfHeadsIsReported) {
@@ -141,7 +140,6 @@ TEST_F(Executed, ForgottenSumOfTheGradientOfANormOfHeadsIsReported) {
 TEST_F(Executed, ForgottenSumOfTheGradientOfARouterIsReported) {
   const std::string found = execute_with("mixtral", "tp::enter(weights)", "weights");
   EXPECT_NE(found.find("tp 2: the gradient of "), std::string::npos) << found;
-  EXPECT_NE(found.find("gate.weight"), std::string::npos) << found;
 }
 
 TEST_F(Executed, StageThatDoesNotHoldItsLayersIsReported) {

@@ -69,8 +69,10 @@ Variant with_balanced_experts(const char* name, bool by_sequence) {
 }
 
 TEST(SequenceParallel, TrainsExpertsTheSame) {
-  expect_same_training(kEntry, mesh(2),
-                       {with_balanced_experts("over the step", false), with_balanced_experts("by sequence", true)});
+  // The first rank has the padding of the last row.
+  Variant over_the_step = with_balanced_experts("over the step", false);
+  over_the_step.left_padding = true;
+  expect_same_training(kEntry, mesh(2), {over_the_step, with_balanced_experts("by sequence", true)});
 }
 
 TEST(SequenceParallel, TrainsExpertsTheSameInPipelineStages) {
