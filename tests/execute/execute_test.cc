@@ -126,6 +126,22 @@ TEST_F(Executed, ForgottenSumOfGradientsIsReported) {
   EXPECT_NE(found.find("tp 2: the gradient of "), std::string::npos) << found;
 }
 
+TEST_F(Executed, ForgottenSumOfTheGradientOfAKeyOfAllHeadsIsReported) {
+  const std::string found = execute_with("deepseek_v3", "tp::shared(apply_rope(", "(apply_rope(");
+  EXPECT_NE(found.find("tp 2: the gradient of "), std::string::npos) << found;
+}
+
+TEST_F(Executed, ForgottenSumOfTheGradientOfANormOfHeadsIsReported) {
+  const std::string found = execute_with("qwen3", "tp::shared(weight)", "weight");
+  EXPECT_NE(found.find("tp 2: the gradient of "), std::string::npos) << found;
+  EXPECT_NE(found.find("_norm.weight"), std::string::npos) << found;
+}
+
+TEST_F(Executed, ForgottenSumOfTheGradientOfARouterIsReported) {
+  const std::string found = execute_with("mixtral", "tp::enter(weights)", "weights");
+  EXPECT_NE(found.find("tp 2: the gradient of "), std::string::npos) << found;
+}
+
 TEST_F(Executed, StageThatDoesNotHoldItsLayersIsReported) {
   const std::string found = execute_with("gpt2", ".first = {\"wte\", \"wpe\"}", ".first = {\"h\"}");
   EXPECT_NE(found.find("2 stages cut before layer 1: the logits: off by "), std::string::npos) << found;

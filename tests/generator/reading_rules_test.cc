@@ -167,6 +167,12 @@ TEST(RowsOfTheBatch, AreThoseOfTheLabelsToo) {
             std::string::npos);
 }
 
+TEST(RowsOfTheBatch, AreThoseOfOutputsThatForwardReads) {
+  const Value outputs = Applied(Axis::rows, "modular::classification_outputs", {split(0, 2), batch(), flag()}).result;
+  EXPECT_EQ(outputs.members.at("logits").type, sharded(0));
+  for (const char* name : {"loss_sum", "token_count"}) EXPECT_EQ(outputs.members.at(name).type, kPartial) << name;
+}
+
 TEST(RowsOfTheBatch, StayWhereOtherDimensionsChange) {
   Value x = split(1, 3);
   x.sizes = Sizes({field_count("a"), field_count("#batch"), field_count("b")});

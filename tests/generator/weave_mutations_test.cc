@@ -397,6 +397,20 @@ const Mutation kSharding[] = {
      "which is not a module class", "LlamaConfig"},
 };
 
+/// Sums over a rank's rows where those of all rows are meant.
+const Mutation kObjective[] = {
+    {"LossDividedByTheTargetsOfARank", "return cross_entropy_outputs(project(hidden_states), batch, next_tokens);",
+     "const Tensor logits = project(hidden_states), targets = next_tokens(batch.labels);\n    Outputs outputs;\n    "
+     "outputs.token_count = count_targets(targets);\n    outputs.loss_sum = cross_entropy(logits, targets) / "
+     "outputs.token_count;\n    return outputs;",
+     "division by a sum over a rank's rows", "cross_entropy(logits, targets) / outputs.token_count"},
+    {"LossOfARankAsAFactor", "return cross_entropy_outputs(project(hidden_states), batch, next_tokens);",
+     "const Outputs first = cross_entropy_outputs(project(hidden_states), batch, next_tokens);\n    const "
+     "Tensor scaled = hidden_states * first.loss_sum;\n    return cross_entropy_outputs(project(scaled), batch, "
+     "next_tokens);",
+     "a sum over a rank's rows of the batch meets a factor that is split", "hidden_states * first.loss_sum"},
+};
+
 const auto kName = [](const testing::TestParamInfo<Mutation>& info) { return std::string(info.param.name); };
 INSTANTIATE_TEST_SUITE_P(TensorParallel, WeaveMutation, testing::ValuesIn(kTensorParallel), kName);
 INSTANTIATE_TEST_SUITE_P(Pipeline, WeaveMutation, testing::ValuesIn(kPipeline), kName);
@@ -405,6 +419,7 @@ INSTANTIATE_TEST_SUITE_P(Sums, WeaveMutation, testing::ValuesIn(kSums), kName);
 INSTANTIATE_TEST_SUITE_P(Stages, WeaveMutation, testing::ValuesIn(kStages), kName);
 INSTANTIATE_TEST_SUITE_P(Stacks, WeaveMutation, testing::ValuesIn(kStacks), kName);
 INSTANTIATE_TEST_SUITE_P(CutStacks, WeaveMutation, testing::ValuesIn(kCutStacks), kName);
+INSTANTIATE_TEST_SUITE_P(Objective, WeaveMutation, testing::ValuesIn(kObjective), kName);
 INSTANTIATE_TEST_SUITE_P(Sharding, WeaveMutation, testing::ValuesIn(kSharding), kName);
 
 }  // namespace

@@ -161,8 +161,9 @@ TEST_F(Data, PackedDocumentsAreIndependentOnEveryMesh) {
   const Words options = set({"data.pack=true", "data.end_of_text=10", "eval.samples=0"});
   const auto alone = train("alone", options);
   ASSERT_EQ(alone.status, 0) << alone.output;
-  for (const Words& mesh : {Words{"parallel.dp_shard=2", "train.micro_batches=2"}, Words{"parallel.tp=2"},
-                            Words{"parallel.pp=2", "train.micro_batches=2", "parallel.recompute=full"}}) {
+  for (const Words& mesh :
+       {Words{"parallel.dp_shard=2", "train.micro_batches=2"}, Words{"parallel.tp=2"}, Words{"parallel.cp=2"},
+        Words{"parallel.pp=2", "train.micro_batches=2", "parallel.recompute=full"}}) {
     const auto run = train("split", with(options, set(mesh)), {"--nproc-per-node", "2"});
     ASSERT_EQ(run.status, 0) << run.output;
     const auto one = steps("alone"), other = steps("split");

@@ -168,6 +168,28 @@ TEST(ContextParallel, CountsALossOfRowsOnce) {
   });
 }
 
+/// The loss of a single target, which one rank has, is divided by 1: neither by that rank's count nor by the ranks.
+TEST(ContextParallel, CountsTheTargetsOfAllRanks) {
+  const Entry& entry = get_entry("LlamaForCausalLM");
+  Batch batch = global_batch(entry, 0);
+  batch.labels = at::full_like(batch.labels, kIgnoredTarget);
+  batch.labels[3][7] = batch.input_ids[3][7];
+  const auto step_on = [&](Mesh& on) {
+    ParallelModel model(entry, *tiny_config(entry), on, {}, /*seed=*/11);
+    const double loss = model.step({&batch, 1}).loss;
+    return Report{loss, find_gradient_norm(model.parameters(), on).norm.item<double>()};
+  };
+  Mesh alone({}, {}, {.device = at::kCPU});
+  const Report expected = step_on(alone);
+  for (const int size : {2, 4})
+    run_ranks(size, [&](const Environment& environment) {
+      Mesh on(environment, mesh(size), {.device = at::kCPU});
+      const Report found = step_on(on);
+      for (size_t i = 0; i < expected.size(); ++i)
+        EXPECT_NEAR(found[i], expected[i], 1e-5 * expected[i]) << (i == 0 ? "the loss" : "the norm");
+    });
+}
+
 TEST(ContextParallel, PadsSequencesThatRanksDoNotDivide) {
   Variant odd = variant("11 tokens", kLlama);
   odd.sequence = 11;

@@ -252,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(
         OnRanks{"tiny_vocabulary", {2, 33}, 0, {{.size = 2, .may_be_uneven = true}}},
         OnRanks{
             "fused_with_shared_heads", {16, 30}, 0, {{.size = 8}, {.size = 4, .slices = 2}, {.size = 4, .slices = 2}}},
-        OnRanks{"biases", {10}, {}, {}}, OnRanks{"number", {}, {}, {}}),
+        OnRanks{"biases", {10}, {}, {}}, OnRanks{"sinks", {12}, 0, {{.size = 12}}}, OnRanks{"number", {}, {}, {}}),
     [](const auto& info) { return info.param.name; });
 
 TEST(SliceInitializer, LeavesLibtorchsGeneratorAsItWas) {

@@ -58,7 +58,14 @@ TEST_P(RoutersOnMesh, Sharded3) {
 TEST_P(RoutersOnMesh, Tensor2Replicated2) {
   expect_same_training(GetParam(), {.size = {1, 2, 1, 1, 2}},
                        {variant("plain", {.router = kOverTheStep}),
+                        variant("all positions", {.sequence = false, .router = kOverTheStep}),
                         variant("by sequence, recomputation", {.recompute = true, .router = kBySequence}, 2)});
+}
+
+TEST_P(RoutersOnMesh, Context2) {
+  expect_same_training(
+      GetParam(), {.size = {1, 1, 1, 2, 1}},
+      {variant("plain", {.router = kOverTheStep}, 2), variant("by sequence", {.router = kBySequence}, 2)});
 }
 
 TEST_P(RoutersOnMesh, Pipeline2) {

@@ -177,6 +177,9 @@ Report train(Mesh& mesh, const Entry& entry, const Variant& variant) {
       at::Generator generator = at::detail::createCPUGenerator(2000 + step);
       const at::Tensor lengths = at::arange(kRows).remainder(5).mul(8).add(4).unsqueeze(1);
       full.documents = at::rand({kRows, variant.sequence}, generator).mul(lengths).lt(1).to(at::kLong).cumsum(1);
+      const at::Tensor place = at::arange(variant.sequence);
+      const at::Tensor begins = full.documents.diff(1, 1, at::full({kRows, 1}, -1)).ne(0);
+      full.position_ids = place - std::get<0>(begins.mul(place).cummax(1));
     }
     return full;
   };

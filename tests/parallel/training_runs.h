@@ -36,7 +36,8 @@ struct Variant {
   int64_t micro_batches = 1;
   std::string optimizer = "adamw";
   bool documents = false;     // rows hold several documents each
-  bool packed = false;        // rows hold documents of other lengths in each row and step, some of them most of a row
+  bool packed = false;        // rows hold documents of other lengths in each row and step, some of them most of a row;
+                              // positions begin anew in each
   bool left_padding = false;  // one row begins with padding instead of ending with it
   int64_t sequence = 12;      // tokens per row
   size_t steps = kSteps;

@@ -96,7 +96,7 @@ Value outputs(Operation& op) {
     return op.reject("a loss over logits that are " + describe(logits));
   if (!is_batch(op, 1)) return Value::failure();
   Value outputs = empty_outputs();
-  if (op.axis != Axis::context) return outputs;
+  outputs.members["logits"] = logits;
   outputs.members["loss_sum"] = outputs.members["token_count"] =
       is_full ? Value::tensor(kInvariant, true, 0) : loss_value();
   return outputs;
