@@ -34,9 +34,10 @@ bool declares_difference(const clang::CXXRecordDecl& record) {
   });
 }
 
-/// Whether objects of `symbol`, which replaces `base`, may differ from those of `base`.
+/// Whether objects of `symbol`, which replaces `base`, may differ from those of `base`. An alias of a library's class
+/// is what the spec's author wants to be made.
 bool differs(const Symbol& symbol, const Symbol& base) {
-  if (!symbol.library.empty()) return true;
+  if (!symbol.library.empty()) return false;
   for (const Symbol* at = &symbol; at != &base; at = at->base)
     if (!at || at->under || (at->record && declares_difference(*at->record))) return true;
   return false;
@@ -62,11 +63,12 @@ bool leads_to_objects(const clang::CXXRecordDecl& record) {
           record.getName().ends_with("view"));
 }
 
-/// The classes of specs that an object of `type` consists of.
+/// The classes of specs that an object of `type` consists of. A holder is a pointer.
 std::vector<Record> held(clang::QualType type) {
   std::vector<Record> found;
   Record record = type.isNull() ? nullptr : get_class(type);
   if (!record || type->isArrayType() || !leads_to_objects(*record)) add_held(type, found);
+  std::erase_if(found, [](Record one) { return held_by(*one) != nullptr; });
   return found;
 }
 

@@ -163,6 +163,7 @@ class Validator {
     visit_defaults(function, *spec->getCanonicalDecl(), context);
     const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&function);
     const bool is_inner = constructor && constructor->getParent()->getDeclContext()->isRecord();
+    if (is_inner && constructor->isDefaulted()) return;
     if (constructor && !is_inner)
       return report(constructor_difference(counterparts_, validation_, *constructor,
                                            *llvm::cast<clang::CXXConstructorDecl>(spec), context),
