@@ -133,24 +133,32 @@ class ClassText {
 
   /// Replaces the semicolon of a method that is defined outside its class with the method's body.
   std::optional<Replacement> body_after(const Member& member) {
-    const auto* function = llvm::dyn_cast_or_null<clang::FunctionDecl>(member.decl);
+    const clang::FunctionDecl* function = member.decl ? member.decl->getAsFunction() : nullptr;
     if (!function) return std::nullopt;
     const clang::FunctionDecl& definition = Specs::defined(*function);
     if (&definition == function || !definition.hasBody()) return std::nullopt;
     const SourceSpan body = family_.parsed().span(family_.specs().manager(), definition.getBody()->getSourceRange());
     uint32_t begin = body.begin;
     if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&definition))
-      for (const RawToken& token : raw_tokens(get_text(member.level), name_after(*constructor), body.begin))
-        if (get_text(member.level)[token.begin] == ':' && token.end == token.begin + 1) {
-          begin = token.begin;
-          break;
-        }
+      begin = initializers_begin(*constructor, body);
     const uint32_t semicolon = next_code(get_text(member.level), member.slice->core.end);
     Fragment text(" ");
     text.append(render({body.file, begin, body.end}, member.level, kept_calls(member)));
     return Replacement{{body.file, member.slice->core.end, semicolon + 1}, text};
   }
-  uint32_t name_after(const clang::FunctionDecl& function) const { return token(function.getLocation()).end; }
+  /// The colon before the first initializer, or the beginning of the body.
+  uint32_t initializers_begin(const clang::CXXConstructorDecl& constructor, SourceSpan body) const {
+    uint32_t first = body.begin;
+    for (const clang::CXXCtorInitializer* init : constructor.inits())
+      if (init->isWritten())
+        first = std::min(first, family_.parsed().span(family_.specs().manager(), init->getSourceRange()).begin);
+    if (first == body.begin) return first;
+    const std::string& text = family_.file_text(body.file);
+    uint32_t colon = first;
+    for (const RawToken& one : raw_tokens(text, token(constructor.getLocation()).end, first))
+      if (one.end == one.begin + 1 && text[one.begin] == ':') colon = one.begin;
+    return colon;
+  }
   std::vector<Replacement> kept_calls(const Member& member) {
     return member.kind == Member::Kind::method ? super_calls(family_, entity_, member.level, *member.decl, {}, supers_)
                                                : std::vector<Replacement>{};

@@ -276,13 +276,16 @@ Fragment Family::flatten() {
   result.add("#pragma once\n\n" + includes() + "\n" + macro_definitions() +
              "namespace modular::flattened::" + spec_.name + " {\n");
   const Entity* previous = nullptr;
-  for (const Entity* entity : in_order()) {
+  std::set<const Entity*> declared;
+  for (const auto& [entity, is_declaration] : in_order()) {
     if (!entity->levels.front().symbol->library.empty()) continue;
-    const bool together = previous && !previous->levels.front().symbol->is_class() &&
-                          !entity->levels.front().symbol->is_class() && entity->text.text().rfind("\n\n", 0) != 0 &&
+    Fragment text = is_declaration ? declaration_text(*entity) : definition_text(*entity, declared.contains(entity));
+    if (is_declaration) declared.insert(entity);
+    const bool together = previous && !is_declaration && !previous->levels.front().symbol->is_class() &&
+                          !entity->levels.front().symbol->is_class() && text.text().rfind("\n\n", 0) != 0 &&
                           entity->levels.front().symbol->kind == Symbol::Kind::value;
     result.add(std::string(together ? "\n" : "\n\n"));
-    Fragment text = entity->text.trimmed();
+    text = text.trimmed();
     text.set_cause(entity->cause);
     result.append(text);
     previous = entity;
@@ -290,40 +293,6 @@ Fragment Family::flatten() {
   result.add("\n\n}  // namespace modular::flattened::" + spec_.name + "\n");
   for (const size_t index : macros_)
     result.add((index == *macros_.begin() ? "\n#undef " : "#undef ") + macro_name(parsed().macros[index]) + "\n");
-  return result;
-}
-
-/// Dependencies first, otherwise in the order of the specs as this family's includes give it: a replacement or an
-/// inherited definition stands where its origin stood.
-std::vector<Entity*> Family::in_order() {
-  std::map<const Spec*, size_t> files;  // included ones first, independent of the other families of this run
-  size_t count = 0;
-  const std::function<void(const Spec&)> include = [&](const Spec& spec) {
-    // Before its includes: they may include it again, which is an error.
-    const auto [file, is_new] = files.emplace(&spec, 0);
-    if (!is_new) return;
-    for (const Spec* other : spec.includes) include(*other);
-    file->second = count++;
-  };
-  include(spec_);
-  std::vector<Entity*> sorted, result;
-  for (const auto& entity : entities_) sorted.push_back(entity.get());
-  const auto position = [&](const Entity* entity) {
-    const Symbol& origin = *entity->levels.back().symbol;
-    return std::pair<size_t, uint32_t>(files.at(origin.spec), origin.where.begin);
-  };
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](const Entity* a, const Entity* b) { return position(a) < position(b); });
-  std::set<const Entity*> seen;
-  const std::function<void(Entity*)> visit = [&](Entity* entity) {
-    if (!seen.insert(entity).second) return;
-    std::vector<Entity*> needs = entity->needs;
-    std::stable_sort(needs.begin(), needs.end(),
-                     [&](const Entity* a, const Entity* b) { return position(a) < position(b); });
-    for (Entity* need : needs) visit(need);
-    result.push_back(entity);
-  };
-  for (Entity* entity : sorted) visit(entity);
   return result;
 }
 

@@ -49,6 +49,7 @@ struct Entity {
   const Symbol* declared = nullptr;           // symbol of the family's spec; null if inferred
   std::vector<Level> levels;                  // its classes, most derived first; one level if it is not a class
   std::vector<Entity*> needs;                 // in the order in which its text names them
+  std::set<const Entity*> complete;           // those of them that a spec defines before it names them; looked up only
   SourceSpan cause;                           // code of the family's spec that needs it
   std::map<std::string, SourceSpan> removed;  // members that a level removed, with the location
   struct NewMethod {
@@ -56,6 +57,12 @@ struct Entity {
     SourceSpan where;
   };
   std::vector<NewMethod> new_methods;  // methods of the family's own class that replace none
+  struct Part {
+    bool is_declaration;  // of a function that another part defines
+    const Slice* slice;
+    Fragment text;
+  };
+  std::vector<Part> parts;  // of `text`, if this is no class
   Fragment text;
   bool is_module() const { return levels.front().symbol->kind == Symbol::Kind::module_class; }
 };
@@ -142,7 +149,15 @@ class Family {
   void check_uses();
   void check_redefinitions();
   void warn() const;
-  std::vector<Entity*> in_order();
+  /// A part of the file: an entity, or a declaration of one that is defined later.
+  struct Piece {
+    const Entity* entity;
+    bool is_declaration;
+  };
+  std::vector<Piece> in_order();  // (order.cc)
+  void declare(Entity& entity, std::vector<Piece>& pieces, std::set<const Entity*>& known);
+  static Fragment declaration_text(const Entity& entity);
+  static Fragment definition_text(const Entity& entity, bool is_declared);
   std::string includes() const;
   bool is_message(SourceSpan where) const;
   struct MemberNames {

@@ -19,6 +19,12 @@ bool names_member(const std::vector<Reference>& references, SourceSpan where) {
   return at != references.end() && at->where == where && at->kind == Reference::Kind::registered;
 }
 
+/// What declares `target`: the enum of an enumerator, otherwise itself.
+const clang::Decl* get_declared(const clang::NamedDecl& target) {
+  const auto* enumerator = llvm::dyn_cast<clang::EnumConstantDecl>(&target);
+  return enumerator ? llvm::cast<clang::Decl>(enumerator->getDeclContext()) : &target;
+}
+
 }  // namespace
 
 /// The name in this family of `registered`, a member that code of `level` registers.
@@ -84,12 +90,14 @@ std::string Family::reference_text(const Reference& reference, const Level& leve
     return llvm::isa<clang::FieldDecl>(reference.target) ? member_name(spelled, *symbol, level, *entity) : spelled;
   }
   const auto* enumerator = llvm::dyn_cast<clang::EnumConstantDecl>(reference.target);
-  const Symbol* symbol =
-      specs_.symbol(enumerator ? llvm::cast<clang::Decl>(enumerator->getDeclContext()) : reference.target);
+  const Symbol* symbol = specs_.symbol(get_declared(*reference.target));
   if (!symbol) return spelled;
   Entity* const entity = meant(*symbol, level, user);
   if (entity != &user && std::find(user.needs.begin(), user.needs.end(), entity) == user.needs.end())
     user.needs.push_back(entity);
+  const bool is_defined_before =
+      symbol->where.file != reference.where.file || symbol->where.begin < reference.where.begin;
+  if (is_defined_before) user.complete.insert(entity);
   if (symbol->is_lookup || enumerator) return spelled;
   const std::string target_name =
       reference.target->getDeclName().isIdentifier() ? reference.target->getName().str() : spelled;
@@ -194,6 +202,8 @@ const Family::MemberNames& Family::names_around(const Entity& user) {
   for (const Level& level : user.levels) {
     if (!added || !level.symbol->record) continue;
     for (const clang::Decl* decl : level.symbol->record->decls()) {
+      if (const auto* values = llvm::dyn_cast<clang::EnumDecl>(decl); values && !values->isScoped())
+        for (const clang::EnumConstantDecl* value : values->enumerators()) members.insert(value->getName().str());
       const auto* member = llvm::dyn_cast<clang::NamedDecl>(decl);
       if (!member || member->isImplicit() || !member->getDeclName().isIdentifier()) continue;
       members.insert(member_name(member->getName().str(), *level.symbol, level, user));
@@ -213,14 +223,17 @@ const Family::MemberNames& Family::names_around(const Entity& user) {
 bool Family::is_hidden(const Reference& reference, const Reference* before, const std::string& name,
                        const Substitution& arguments, Entity& user) {
   if (reference.kind != Reference::Kind::name || reference.in_macro_body) return false;
-  const Symbol* symbol = specs_.symbol(reference.target);
+  const Symbol* symbol = specs_.symbol(get_declared(*reference.target));
   if (!symbol) return false;
+  const bool is_qualified =
+      before && before->kind == Reference::Kind::qualifier && before->where.end == reference.where.begin;
+  const std::string& text = file_text(reference.where.file);
+  const bool is_of_enum = !is_qualified && text.compare(reference.where.begin - 2, 2, "::") == 0;
+  if (is_of_enum) return false;
   const auto& [members, variables] = names_around(user);
   if (symbol->names_class()) return members.count(name) != 0;
   if (arguments.hidden.count(name)) return true;
   // The spec qualifies the name with its family, so a variable may have the same name.
-  const bool is_qualified =
-      before && before->kind == Reference::Kind::qualifier && before->where.end == reference.where.begin;
   return members.count(name) != 0 || (is_qualified && variables.count(name) != 0);
 }
 
@@ -294,8 +307,15 @@ void Family::write(Entity& entity) {
     entity.text = class_text(*this, entity);
     return;
   }
-  for (const Slice* slice : entity.levels.front().symbol->slices)
-    entity.text.append(render(slice->whole, entity.levels.front(), entity));
+  for (const Slice* slice : entity.levels.front().symbol->slices) {
+    const bool is_declaration = std::ranges::all_of(slice->decls, [&](const clang::Decl* decl) {
+      const clang::FunctionDecl* function = decl->getAsFunction();
+      return function && !function->isThisDeclarationADefinition() && function->getDefinition();
+    });
+    Fragment text = render(slice->whole, entity.levels.front(), entity);
+    entity.text.append(text);
+    entity.parts.push_back({is_declaration, slice, std::move(text)});
+  }
 }
 
 }  // namespace modgen

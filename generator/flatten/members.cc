@@ -34,6 +34,7 @@ class Merge {
       return member.redefines && member.decl && folded_constant(entity_, member.name) == member.decl;
     });
     for (const auto& [name, conflict] : conflicts_) reject_conflict(conflict);
+    for (const ReplacedType& type : replaced_types_) check_replaced_type(family_, entity_, type, members_);
     return {std::move(members_), std::move(slices_)};
   }
 
@@ -265,6 +266,8 @@ class Merge {
       entity_.removed.erase(member.name);
       if (Member* inherited = redefined_by(member, is_overload)) {
         note_conflict(member.name, member.signature, member.level, member.slice->core, *inherited);
+        if (replaces_type(family_, entity_, *inherited, member))
+          replaced_types_.push_back({*inherited, member.level, member.slice->core});
         member.blank_before = inherited->blank_before;
         member.redefines = true;
         member.above.insert(member.above.begin(), inherited->above.begin(), inherited->above.end());
@@ -365,7 +368,7 @@ class Merge {
     if (Member* field = member.kind == Member::Kind::field ? find_field(member.name) : nullptr) return field;
     for (Member& inherited : members_) {
       if (inherited.name != member.name || inherited.kind == Member::Kind::constructor) continue;
-      reject_other_kind(inherited, member);
+      check_replaced(family_, entity_, inherited, member);
       if (member.kind != Member::Kind::method || inherited.kind != Member::Kind::method) return &inherited;
       if (inherited.level == member.level) continue;
       if (inherited.signature == member.signature) {
@@ -377,18 +380,6 @@ class Merge {
     }
     if (is_overload) return nullptr;
     return unlike ? unlike : overloads == 1 ? only : nullptr;
-  }
-
-  /// A method that inherited code calls cannot become a field that it reads, and vice versa.
-  void reject_other_kind(const Member& inherited, const Member& member) const {
-    const auto is_function = [](const Member& one) { return one.kind == Member::Kind::method; };
-    if (is_function(inherited) == is_function(member) || inherited.level == member.level) return;
-    family_.specs().reject(member.slice->core,
-                           "'" + member.name + "' is a " + (is_function(member) ? "method" : "field") +
-                               " here, and a " + (is_function(inherited) ? "method" : "field") +
-                               " of the class that '" + entity_.name + "' derives from",
-                           "rename it, because it would replace the inherited one",
-                           {{Diagnostic::Severity::note, inherited.slice->core, "the inherited member", "", {}}});
   }
 
   void inherit_comment(const Member& inherited, Member& member) {
@@ -414,6 +405,7 @@ class Merge {
   }
 
   std::map<std::string, Conflict> conflicts_;  // by name and signature
+  std::vector<ReplacedType> replaced_types_;
   const Family& family_;
   Entity& entity_;
   std::vector<Member> members_;

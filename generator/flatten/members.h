@@ -49,6 +49,22 @@ struct MergedMembers {
 /// are errors.
 MergedMembers merge_members(const Family& family, Entity& entity);
 
+/// Rejects a member that has the name of an inherited one, and cannot replace it: one of the two is a type, or a method
+/// where the other is none.  (replaced_members.cc)
+void check_replaced(const Family& family, const Entity& entity, const Member& inherited, const Member& member);
+
+/// A type that level `level` declares again, at `where`.
+struct ReplacedType {
+  Member inherited;
+  size_t level;
+  SourceSpan where;
+};
+/// Whether a type is declared again as another one.
+bool replaces_type(const Family& family, const Entity& entity, const Member& inherited, const Member& member);
+/// Rejects the new declaration if inherited ones among `members`, those of the flattened class, name the type.
+void check_replaced_type(const Family& family, const Entity& entity, const ReplacedType& type,
+                         const std::vector<Member>& members);
+
 /// The annotations on `decl`.
 std::vector<AnnotationMacro> annotations_on(const clang::Decl& decl, const Family& family);
 

@@ -1,5 +1,6 @@
 // Static variables that classes of a family share: C++ has one for all of them, and flattened, each class has its own.
 #include <clang/AST/DeclCXX.h>
+#include <clang/AST/DeclTemplate.h>
 #include <clang/AST/ExprCXX.h>
 #include <clang/AST/StmtCXX.h>
 
@@ -168,6 +169,12 @@ const clang::VarDecl* static_variable(const clang::NamedDecl& member,
   if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(&member)) return chosen(*variable) ? variable : nullptr;
   if (const auto* field = llvm::dyn_cast<clang::FieldDecl>(&member))
     return find_static_variable(field->getInClassInitializer(), chosen);
+  const auto* pattern = llvm::dyn_cast<clang::ClassTemplateDecl>(&member);
+  const auto* inner = pattern ? pattern->getTemplatedDecl() : llvm::dyn_cast<clang::CXXRecordDecl>(&member);
+  if (inner)
+    for (const clang::Decl* decl : inner->decls())
+      if (const auto* one = llvm::dyn_cast<clang::NamedDecl>(decl); one && !one->isImplicit())
+        if (const clang::VarDecl* found = static_variable(*one, chosen)) return found;
   const clang::FunctionDecl* function = member.getAsFunction();
   return function ? find_static_variable(Specs::defined(*function).getBody(), chosen) : nullptr;
 }
@@ -180,7 +187,9 @@ void check_shared_variables(const Family& family, const Entity& entity, const st
     const Symbol& owner = *entity.levels[member.level].symbol;
     const clang::Expr* locating = nullptr;
     const clang::VarDecl* variable = static_variable(*member.decl, [&](const clang::VarDecl& one) {
-      if (!has_other_user(family, entity, owner)) return false;
+      // Instances of a template for a class and its base are two in C++.
+      const bool has_instances = one.isStaticDataMember() && one.getDeclContext()->isDependentContext();
+      if (has_instances ? entity.levels.size() == 1 : !has_other_user(family, entity, owner)) return false;
       if (is_constant(one)) locating = find_locating(family.specs(), one);
       return locating || !is_constant(one);
     });

@@ -1,5 +1,3 @@
-#include <clang/AST/DeclCXX.h>
-#include <clang/AST/DeclTemplate.h>
 #include <clang/AST/ExprCXX.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "generator/resolve/object_types.h"
 #include "generator/resolve/spec_reader.h"
 #include "generator/source/syntax_visitor.h"
 
@@ -15,25 +14,9 @@ namespace {
 
 using Record = const clang::CXXRecordDecl*;
 
-Record get_class(clang::QualType type) {
-  if (type.isNull()) return nullptr;
-  if (type->isReferenceType() || type->isPointerType()) type = type->getPointeeType();
-  Record record = type->getAsCXXRecordDecl();
-  return record && record->hasDefinition() ? record->getDefinition() : nullptr;
-}
-
 bool is_declared_in(const clang::NamespaceDecl& space, const clang::CXXRecordDecl& record) {
   return space.Encloses(record.getDeclContext());
 }
-
-bool is_namespace_of_spec(const clang::DeclContext& context) {
-  const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(&context);
-  const auto* outer = space ? llvm::dyn_cast<clang::NamespaceDecl>(space->getDeclContext()) : nullptr;
-  return outer && outer->getName() == "modular" && outer->getDeclContext()->isTranslationUnit();
-}
-
-/// Whether a spec's namespace declares the class. One inside another class keeps its bases.
-bool is_class_of_spec(const clang::CXXRecordDecl& record) { return is_namespace_of_spec(*record.getDeclContext()); }
 
 bool is_assignment(clang::DeclarationName name) { return name.getCXXOverloadedOperator() == clang::OO_Equal; }
 
@@ -59,14 +42,6 @@ bool may_be_derived(const clang::Expr& object) {
   if (const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(&named)) decl = name->getDecl();
   if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(&named)) decl = member->getMemberDecl();
   return !named.isPRValue() && (!decl || decl->getType()->isReferenceType() || llvm::isa<clang::BindingDecl>(decl));
-}
-
-/// Templates whose instances lead to objects that exist elsewhere: their copies are not copies of these.
-bool holds_no_copies(const clang::CXXRecordDecl& instance) {
-  static const std::set<llvm::StringRef> names = {"shared_ptr",        "unique_ptr", "weak_ptr",
-                                                  "reference_wrapper", "span",       "ModuleHolder",
-                                                  "ModuleListOf",      "OneOf",      "initializer_list"};
-  return names.count(instance.getName());
 }
 
 /// An object of one class that code sees as one of another, its base.
@@ -217,34 +192,6 @@ class BaseViews : public SyntaxVisitor {
             may_be_derived(object));
   }
 
-  /// Whether code of a spec declares the function.
-  static bool is_declared_by_specs(const clang::FunctionDecl& function) {
-    const clang::DeclContext* context = function.getDeclContext();
-    while (context && !context->isNamespace() && !context->isTranslationUnit()) context = context->getParent();
-    return context && is_namespace_of_spec(*context);
-  }
-
-  /// Adds the classes of specs of which an object of `type` has objects of its own.
-  static void add_held(clang::QualType type, std::vector<Record>& found) {
-    if (type.isNull()) return;
-    type = type.getNonReferenceType();
-    Record record = type->isPointerType() ? nullptr : get_class(type);
-    if (record && is_class_of_spec(*record) && !is_config(*record)) found.push_back(record);
-    const auto* instance = llvm::dyn_cast_or_null<clang::ClassTemplateSpecializationDecl>(record);
-    if (!instance || holds_no_copies(*instance)) return;
-    for (const clang::QualType one : get_types(instance->getTemplateArgs().asArray())) add_held(one, found);
-  }
-
-  static std::vector<clang::QualType> get_types(llvm::ArrayRef<clang::TemplateArgument> arguments) {
-    std::vector<clang::QualType> types;
-    for (const clang::TemplateArgument& one : arguments) {
-      if (one.getKind() == clang::TemplateArgument::Type) types.push_back(one.getAsType());
-      if (one.getKind() == clang::TemplateArgument::Pack)
-        for (const clang::QualType inner : get_types(one.pack_elements())) types.push_back(inner);
-    }
-    return types;
-  }
-
   /// The classes of specs, without configs, that `type` is, leads to or holds.
   const std::vector<Record>& get_classes(clang::QualType type) {
     const auto [known, is_new] = classes_.try_emplace(type.getAsOpaquePtr());
@@ -260,14 +207,6 @@ class BaseViews : public SyntaxVisitor {
     const auto* instance = llvm::dyn_cast_or_null<clang::ClassTemplateSpecializationDecl>(record);
     if (!instance) return;
     for (const clang::QualType one : get_types(instance->getTemplateArgs().asArray())) add_classes(one, found);
-  }
-
-  static bool is_config(const clang::CXXRecordDecl& record) {
-    return record.getQualifiedNameAsString() == "modular::Config" ||
-           std::any_of(record.bases_begin(), record.bases_end(), [](const clang::CXXBaseSpecifier& base) {
-             Record from = get_class(base.getType());
-             return from && is_config(*from);
-           });
   }
 
   const clang::NamespaceDecl& space_;

@@ -195,7 +195,7 @@ void SpecReader::read_slice(const Slice& slice) {
           return;
         }
     }
-    if (made_by_macro(*decl)) continue;
+    if (made_by_macro(*decl) || reject_outside_class(*decl)) continue;
     if (const auto* record = llvm::dyn_cast<clang::CXXRecordDecl>(decl)) {
       read_class(*record, slice);
     } else if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(decl)) {
@@ -210,6 +210,10 @@ void SpecReader::read_slice(const Slice& slice) {
     } else if (const auto* alias = llvm::dyn_cast<clang::TypeAliasDecl>(decl)) {
       read_alias(*alias, slice);
     } else if (const auto* templated = llvm::dyn_cast<clang::FunctionTemplateDecl>(decl)) {
+      if (templated->isCXXClassMember()) {
+        read_definition(*templated->getTemplatedDecl());
+        continue;
+      }
       Symbol* symbol = named(templated->getNameAsString());
       if (symbol)
         extend(*symbol, *templated, slice);
@@ -260,10 +264,45 @@ void SpecReader::check_used_functions() {
   }
 }
 
+bool SpecReader::reject_outside_class(const clang::Decl& decl) {
+  if (!decl.getDeclContext()->isRecord()) return false;
+  const auto* function = decl.getAsFunction();
+  if (function && !function->isDefaulted()) return false;
+  specs_.reject(core(decl),
+                function                          ? "modgen does not move '= default' into the class"
+                : llvm::isa<clang::VarDecl>(decl) ? "modgen does not move this definition into the class"
+                                                  : "modgen does not move this type into the class",
+                function ? "write it in the class; there, '{}' means the same for a constructor without arguments"
+                : llvm::isa<clang::VarDecl>(decl) ? "define it where it is declared, as 'inline static'"
+                                                  : "define it where it is declared");
+  return true;
+}
+
+void SpecReader::check_template_parameters(const clang::FunctionDecl& function, const clang::FunctionDecl& declared) {
+  const auto *here = function.getDescribedFunctionTemplate(), *there = declared.getDescribedFunctionTemplate();
+  if (!here || !there) return;
+  for (unsigned index = 0; index < here->getTemplateParameters()->size(); ++index) {
+    const clang::NamedDecl &one = *here->getTemplateParameters()->getParam(index),
+                           &other = *there->getTemplateParameters()->getParam(index);
+    if (one.getDeclName() && one.getDeclName() != other.getDeclName())
+      specs_.reject(
+          parsed_.token(manager_, one.getLocation()),
+          "template parameter '" + one.getNameAsString() + "' has another name in the declaration of the method",
+          "use the same name in both",
+          {{Diagnostic::Severity::note, parsed_.token(manager_, other.getLocation()), "the declaration", "", {}}});
+  }
+}
+
 void SpecReader::read_definition(const clang::FunctionDecl& function) {
   const auto* declared = llvm::cast<clang::FunctionDecl>(function.getCanonicalDecl());
+  check_template_parameters(function, *declared);
   for (unsigned index = 0; index < function.getNumParams(); ++index) {
     const clang::ParmVarDecl &here = *function.getParamDecl(index), &there = *declared->getParamDecl(index);
+    if (here.hasDefaultArg() && !here.hasInheritedDefaultArg())
+      specs_.reject(
+          parsed_.token(manager_, here.getLocation()),
+          "the declaration of the method does not have this default argument", "write it there",
+          {{Diagnostic::Severity::note, parsed_.token(manager_, there.getLocation()), "the declaration", "", {}}});
     if (here.getDeclName() && here.getDeclName() != there.getDeclName())
       specs_.reject(
           parsed_.token(manager_, here.getLocation()),

@@ -47,6 +47,10 @@ class SpecReader {
 
   /// A method that is defined outside its class replaces its declaration there, so its parameters need the same names.
   void read_definition(const clang::FunctionDecl& function);
+  void check_template_parameters(const clang::FunctionDecl& function, const clang::FunctionDecl& declared);
+
+  /// Rejects definitions outside of a class that are not the body of a method.
+  bool reject_outside_class(const clang::Decl& decl);
 
   /// Reads the arguments of MODULAR_FAMILY: a constant of the prelude's FamilyNames.
   void read_names(const clang::VarDecl& variable);
@@ -109,5 +113,14 @@ struct BaseView {
   clang::SourceLocation where;
 };
 std::vector<BaseView> base_views(const clang::NamespaceDecl& space);
+
+/// An object of a base's class that code of a spec makes, where the spec replaces that class by one whose objects
+/// differ. C++ makes an object of the base.
+struct BaseObject {
+  const Symbol *base, *replacement;
+  bool is_part;  // a copy of the base's part of an object
+  clang::SourceLocation where;
+};
+std::vector<BaseObject> base_objects(const Specs& specs, const Spec& spec);
 
 }  // namespace modgen

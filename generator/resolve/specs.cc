@@ -115,6 +115,14 @@ void Specs::read_new() {
              "C++ means the '" + view.name + "' of '" + view.base +
                  "' here, and flattened, the class has only the one that replaces it",
              "call it as " + view.base + "::" + view.name + " on this, or give it another name");
+    for (const BaseObject& object : base_objects(*this, spec))
+      reject(parsed_.token(manager(), object.where),
+             object.is_part ? "C++ copies the '" + object.base->name +
+                                  "' in this object, and flattened, it would stay a '" + object.replacement->name + "'"
+                            : "C++ makes an object of '" + object.base->name +
+                                  "' here, and flattened, it would be a '" + object.replacement->name + "'",
+             object.is_part ? "take it by reference, or as a '" + object.replacement->name + "'"
+                            : "make a '" + object.replacement->name + "'");
   }
 }
 

@@ -51,6 +51,10 @@ void Counterparts::add(const clang::Decl& decl) {
     const SourceSpan where = locate(named->getLocation());
     declared_[{where.file, where.begin}] = named;
   }
+  // The names of templates are those of their patterns.
+  if (const auto* pattern = llvm::dyn_cast<clang::TemplateDecl>(&decl);
+      pattern && pattern->getTemplatedDecl() && !llvm::isa<clang::FunctionTemplateDecl>(decl))
+    return add(*pattern->getTemplatedDecl());
   if (!llvm::isa<clang::RecordDecl, clang::EnumDecl>(decl)) return;
   for (const clang::Decl* inner : llvm::cast<clang::DeclContext>(&decl)->decls()) add(*inner);
 }

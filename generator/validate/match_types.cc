@@ -34,6 +34,16 @@ std::optional<llvm::APSInt> get_constant(const clang::Expr& expr, const clang::A
   return result.Val.getInt();
 }
 
+/// Whether the function of a library returns an object only if that has the type of its template argument:
+/// std::any_cast, std::dynamic_pointer_cast, and of libtorch Module::as, AnyModule::get, SequentialImpl::at.
+bool finds_by_type(const clang::FunctionDecl& function) {
+  if (!function.getDeclName().isIdentifier()) return false;
+  const llvm::StringRef name = function.getName();
+  if (function.isInStdNamespace()) return name == "any_cast" || name == "dynamic_pointer_cast";
+  const std::string qualified = function.getQualifiedNameAsString();
+  return qualified.starts_with("torch::nn::") && (name == "as" || name == "get" || name == "ptr" || name == "at");
+}
+
 /// The types that `expr` distinguishes when it runs.
 std::vector<clang::QualType> distinguished(const clang::Expr& expr) {
   if (const auto* cast = dyn_cast<clang::CXXDynamicCastExpr>(&expr))
@@ -42,10 +52,8 @@ std::vector<clang::QualType> distinguished(const clang::Expr& expr) {
     return {id->isTypeOperand() ? id->getTypeOperandSourceInfo()->getType() : id->getExprOperand()->getType()};
   const auto* call = dyn_cast<clang::CallExpr>(&expr);
   const clang::FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
-  const bool is_any_cast = callee && callee->isInStdNamespace() && callee->getDeclName().isIdentifier() &&
-                           callee->getName() == "any_cast" && callee->getTemplateSpecializationArgs();
   std::vector<clang::QualType> types;
-  if (is_any_cast)
+  if (callee && callee->getTemplateSpecializationArgs() && finds_by_type(*callee))
     for (const clang::TemplateArgument& one : callee->getTemplateSpecializationArgs()->asArray())
       if (one.getKind() == clang::TemplateArgument::Type) types.push_back(one.getAsType());
   return types;

@@ -55,6 +55,9 @@ class Validator {
       if (decl->isImplicit()) continue;
       if (const auto* granted = llvm::dyn_cast<clang::FriendDecl>(decl); granted && granted->getFriendDecl())
         decl = granted->getFriendDecl();
+      else if (const auto* pattern = llvm::dyn_cast<clang::TemplateDecl>(decl); pattern && pattern->getTemplatedDecl())
+        decl = pattern->getTemplatedDecl();
+      if (const auto* named = llvm::dyn_cast<clang::NamedDecl>(decl)) visit_type(*named, entity);
       if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(decl))
         visit_value(
             *variable, variable->getInit(),
@@ -77,6 +80,47 @@ class Validator {
       else if (const auto* function = decl->getAsFunction())
         visit_function(*function, &entity);
     }
+  }
+
+  /// What a member declares without an expression: its type, a bit-field's width, the values of an enum.
+  void visit_type(const clang::NamedDecl& decl, const Entity& entity) {
+    const clang::NamedDecl* origin = counterparts_.origin(decl);
+    if (!origin || origin->getKind() != decl.getKind()) return;
+    const Context context = counterparts_.context(entity, *origin);
+    const auto has_same_type = [&](clang::QualType here, clang::QualType there) {
+      if (here.isNull() || there.isNull()) return here.isNull() == there.isNull();
+      const std::string text = counterparts_.type_of_flattened(here);
+      // The text of a dependent decltype has the spec's names.
+      return text == counterparts_.type_of_spec(there, context) || text.find("decltype(") != std::string::npos;
+    };
+    const auto as = [&]<class Kind>(const Kind*) {
+      return std::pair(llvm::dyn_cast<Kind>(&decl), llvm::dyn_cast<Kind>(origin));
+    };
+    bool is_same = true;
+    if (const auto [function, other] = as(static_cast<const clang::FunctionDecl*>(nullptr)); function) {
+      is_same = has_same_type(function->getReturnType(), other->getReturnType()) &&
+                std::ranges::equal(function->parameters(), other->parameters(),
+                                   [&](const clang::ParmVarDecl* one, const clang::ParmVarDecl* there) {
+                                     return has_same_type(one->getType(), there->getType());
+                                   });
+    } else if (const auto [value, from] = as(static_cast<const clang::ValueDecl*>(nullptr)); value) {
+      is_same = has_same_type(value->getType(), from->getType());
+    } else if (const auto [alias, named] = as(static_cast<const clang::TypedefNameDecl*>(nullptr)); alias) {
+      is_same = has_same_type(alias->getUnderlyingType(), named->getUnderlyingType());
+    } else if (const auto [values, listed] = as(static_cast<const clang::EnumDecl*>(nullptr)); values) {
+      is_same = has_same_type(values->getIntegerType(), listed->getIntegerType()) &&
+                std::ranges::equal(values->enumerators(), listed->enumerators(),
+                                   [](const clang::EnumConstantDecl* one, const clang::EnumConstantDecl* there) {
+                                     return llvm::APSInt::isSameValue(one->getInitVal(), there->getInitVal());
+                                   });
+    }
+    if (const auto [field, from] = as(static_cast<const clang::FieldDecl*>(nullptr));
+        field && field->isBitField() && !field->getBitWidth()->isValueDependent())
+      is_same &= field->getBitWidthValue(decl.getASTContext()) == from->getBitWidthValue(decl.getASTContext());
+    if (!is_same)
+      report(Match::Difference{decl.getLocation(),
+                               "'" + decl.getNameAsString() + "' is declared with another type or value"},
+             decl);
   }
 
   template <class GetValue>
@@ -123,6 +167,7 @@ class Validator {
     visit_defaults(function, *spec->getCanonicalDecl(), context);
     const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&function);
     const bool is_inner = constructor && constructor->getParent()->getDeclContext()->isRecord();
+    if (is_inner && constructor->isDefaulted()) return;
     if (constructor && !is_inner)
       return report(constructor_difference(counterparts_, validation_, *constructor,
                                            *llvm::cast<clang::CXXConstructorDecl>(spec), context),

@@ -27,8 +27,14 @@ class BetaGateImpl : public Module {
     return twice ? y * y : y;
   }
   [[nodiscard]] double gain() const noexcept { return gain_; }
+  template <class Number>
+  Number scaled(Number n) const {
+    return n * static_cast<Number>(gain_);
+  }
 
   Tensor both(const Tensor& x) { return forward(x) + forward(x, true); }
+
+  double twice() const { return scaled(2.0); }
 
  private:
   nn::Linear proj;

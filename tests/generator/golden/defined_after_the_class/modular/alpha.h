@@ -17,6 +17,8 @@ class AlphaGateImpl : public Module {
   /// Gated.
   Tensor forward(const Tensor& x, bool twice = false);
   [[nodiscard]] double gain() const noexcept { return gain_; }
+  template <class Number>
+  Number scaled(Number n) const;
 
  private:
   nn::Linear proj;
@@ -31,6 +33,11 @@ inline Tensor AlphaGateImpl::forward(const Tensor& x, bool twice) {
   // Once or twice.
   const Tensor y = proj(x).sigmoid() * x * gain_;
   return twice ? y * y : y;
+}
+
+template <class Number>
+Number AlphaGateImpl::scaled(Number n) const {
+  return n * static_cast<Number>(gain_);
 }
 
 }  // namespace modular::alpha

@@ -11,6 +11,7 @@ class BetaGateImpl : public alpha::AlphaGateImpl {
   explicit BetaGateImpl(const alpha::AlphaConfig& config);
 
   Tensor both(const Tensor& x);
+  double twice() const { return scaled(2.0); }
 };
 TORCH_MODULE(BetaGate);
 

@@ -39,7 +39,9 @@ class BetaProjectionImpl : public Module {
   explicit BetaProjectionImpl(const BetaConfig& config)
       : proj(register_module("proj", linear(config.hidden_size, beta_width(config), /*bias=*/false))) {}
 
-  Tensor forward(const Tensor& x) { return F::relu(proj(x), ReLUFuncOptions(/*inplace=*/false)) * max(2.0, 1.0); }
+  Tensor forward(const Tensor& x) { return F::relu(proj(x), ReLUFuncOptions(/*inplace=*/false)); }
+
+  Tensor twice(const Tensor& x) { return forward(x) * max(2.0, 1.0); }
 
   nn::Linear proj;
 };
@@ -52,7 +54,7 @@ class BetaBlockImpl : public Module {
       : first(register_module("first", BetaProjection(config))),
         second(register_module("second", BetaProjection(config))) {}
 
-  Tensor forward(const Tensor& x) { return second(first(x)); }
+  Tensor forward(const Tensor& x) { return second(first->forward(x)); }
 
   BetaProjection first;
   BetaProjection second;

@@ -12,7 +12,7 @@ using std::max;
 
 class BetaProjectionImpl : public base::AlphaProjectionImpl {
  public:
-  Tensor forward(const Tensor& x) { return AlphaProjectionImpl::forward(x) * max(2.0, 1.0); }
+  Tensor twice(const Tensor& x) { return AlphaProjectionImpl::forward(x) * max(2.0, 1.0); }
 };
 
 /// Two of them.
@@ -22,7 +22,7 @@ class BetaBlockImpl : public Module {
       : first(register_module("first", AlphaProjection(config))),
         second(register_module("second", base::AlphaProjection(config))) {}
 
-  Tensor forward(const Tensor& x) { return second(first(x)); }
+  Tensor forward(const Tensor& x) { return second(first->forward(x)); }
 
   AlphaProjection first;
   base::AlphaProjection second;

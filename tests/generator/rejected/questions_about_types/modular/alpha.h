@@ -1,6 +1,7 @@
 // The base of beta.h.
 #pragma once
 
+#include <memory>
 #include <stdexcept>
 
 #include "modular/modular.h"

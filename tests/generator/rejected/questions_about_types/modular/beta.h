@@ -10,6 +10,9 @@ struct BetaShape : alpha::AlphaShape {
   bool is_same() const { return std::is_same_v<alpha::AlphaShape, BetaShape>; }
   bool is_larger() const { return sizeof(BetaShape) > sizeof(alpha::AlphaShape); }
   bool is_other(const alpha::AlphaShape& other) const { return dynamic_cast<const BetaShape*>(&other) == nullptr; }
+  bool is_pointer(const std::shared_ptr<alpha::AlphaShape>& other) const {
+    return std::dynamic_pointer_cast<BetaShape>(other) != nullptr;
+  }
   int64_t height = 2;
 };
 

@@ -1,0 +1,69 @@
+#include "generator/resolve/object_types.h"
+
+#include <algorithm>
+#include <set>
+
+namespace modgen {
+namespace {
+
+/// Templates whose instances lead to objects that exist elsewhere: their copies are not copies of these.
+bool holds_no_copies(const clang::CXXRecordDecl& instance) {
+  static const std::set<llvm::StringRef> names = {"shared_ptr",        "unique_ptr", "weak_ptr",
+                                                  "reference_wrapper", "span",       "ModuleHolder",
+                                                  "ModuleListOf",      "OneOf",      "initializer_list"};
+  return names.count(instance.getName());
+}
+
+}  // namespace
+
+const clang::CXXRecordDecl* get_class(clang::QualType type) {
+  if (type.isNull()) return nullptr;
+  if (type->isReferenceType() || type->isPointerType()) type = type->getPointeeType();
+  const clang::CXXRecordDecl* record = type->getAsCXXRecordDecl();
+  return record && record->hasDefinition() ? record->getDefinition() : nullptr;
+}
+
+bool is_namespace_of_spec(const clang::DeclContext& context) {
+  const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(&context);
+  const auto* outer = space ? llvm::dyn_cast<clang::NamespaceDecl>(space->getDeclContext()) : nullptr;
+  return outer && outer->getName() == "modular" && outer->getDeclContext()->isTranslationUnit();
+}
+
+bool is_class_of_spec(const clang::CXXRecordDecl& record) { return is_namespace_of_spec(*record.getDeclContext()); }
+
+bool is_declared_by_specs(const clang::FunctionDecl& function) {
+  const clang::DeclContext* context = function.getDeclContext();
+  while (context && !context->isNamespace() && !context->isTranslationUnit()) context = context->getParent();
+  return context && is_namespace_of_spec(*context);
+}
+
+bool is_config(const clang::CXXRecordDecl& record) {
+  return record.getQualifiedNameAsString() == "modular::Config" ||
+         std::any_of(record.bases_begin(), record.bases_end(), [](const clang::CXXBaseSpecifier& base) {
+           const clang::CXXRecordDecl* from = get_class(base.getType());
+           return from && is_config(*from);
+         });
+}
+
+std::vector<clang::QualType> get_types(llvm::ArrayRef<clang::TemplateArgument> arguments) {
+  std::vector<clang::QualType> types;
+  for (const clang::TemplateArgument& one : arguments) {
+    if (one.getKind() == clang::TemplateArgument::Type) types.push_back(one.getAsType());
+    if (one.getKind() == clang::TemplateArgument::Pack)
+      for (const clang::QualType inner : get_types(one.pack_elements())) types.push_back(inner);
+  }
+  return types;
+}
+
+void add_held(clang::QualType type, std::vector<const clang::CXXRecordDecl*>& found) {
+  if (type.isNull()) return;
+  type = type.getNonReferenceType();
+  while (const clang::Type* element = type->getArrayElementTypeNoTypeQual()) type = clang::QualType(element, 0);
+  const clang::CXXRecordDecl* record = type->isPointerType() ? nullptr : get_class(type);
+  if (record && is_class_of_spec(*record) && !is_config(*record)) found.push_back(record);
+  const auto* instance = llvm::dyn_cast_or_null<clang::ClassTemplateSpecializationDecl>(record);
+  if (!instance || holds_no_copies(*instance)) return;
+  for (const clang::QualType one : get_types(instance->getTemplateArgs().asArray())) add_held(one, found);
+}
+
+}  // namespace modgen

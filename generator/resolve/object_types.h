@@ -1,0 +1,33 @@
+// The classes of specs of which an object holds objects.
+#pragma once
+
+#include <clang/AST/DeclCXX.h>
+#include <clang/AST/DeclTemplate.h>
+
+#include <vector>
+
+namespace modgen {
+
+/// The definition of the class that `type` is, refers to or points to; null for other types.
+const clang::CXXRecordDecl* get_class(clang::QualType type);
+
+/// Whether the context is the namespace of a spec.
+bool is_namespace_of_spec(const clang::DeclContext& context);
+
+/// Whether a spec's namespace declares the class. One inside another class keeps its bases.
+bool is_class_of_spec(const clang::CXXRecordDecl& record);
+
+/// Whether code of a spec declares the function.
+bool is_declared_by_specs(const clang::FunctionDecl& function);
+
+/// Whether the class is the prelude's Config or derives from it. Configs convert to one another.
+bool is_config(const clang::CXXRecordDecl& record);
+
+/// The types among template arguments.
+std::vector<clang::QualType> get_types(llvm::ArrayRef<clang::TemplateArgument> arguments);
+
+/// Adds the classes of specs, without configs, of which an object of `type` has objects of its own: the type itself,
+/// the elements of an array or a container, not what a pointer leads to.
+void add_held(clang::QualType type, std::vector<const clang::CXXRecordDecl*>& found);
+
+}  // namespace modgen
