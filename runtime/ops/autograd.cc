@@ -252,6 +252,9 @@ bool is_attention_fusable(const Tensor& query, const Tensor& key, const Tensor& 
          query.size(1) % key.size(1) == 0;
 }
 
+/// Fewer queries than this that are the last of longer keys use libtorch's attention.
+constexpr int64_t kFewestLastQueries = 32;
+
 Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,
                        double scale, const DropoutRng* rng) {
   const auto fits = [&] {
@@ -260,6 +263,11 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
       return !part.defined() || (part.scalar_type() == type && part.device() == query.device() && part.dim() == 2 &&
                                  (part.size(0) == 1 || part.size(0) == batch) && part.size(1) == seq);
     };
+    // The last queries of longer keys, as of context parallelism; the kernels would waste most of a block on those of
+    // token-by-token generation.
+    if (key.size(2) > seq)
+      return seq >= kFewestLastQueries && query.is_cpu() && !rng && !mask.padding.defined() &&
+             !mask.documents.defined();
     return key.size(2) == seq && (!rng || rng->first_row == 0) && fits_keys(mask.padding, at::kBool) &&
            fits_keys(mask.documents, at::kLong);
   };

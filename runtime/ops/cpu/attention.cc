@@ -62,10 +62,10 @@ VisibleKeys::VisibleKeys(const AttentionMask& mask, int64_t seq, int64_t keys)
     : padding_(mask.padding.defined() ? mask.padding.contiguous() : at::Tensor()),
       documents_(mask.documents.defined() ? mask.documents.contiguous() : at::Tensor()) {
   std::vector<KeyRange> ranges;
-  for (int64_t i = 0; i < seq; ++i) {
-    const int64_t all = std::max(seq, keys), reach = std::min(mask.reach.value_or(all), all);
+  // The queries are the last positions of the keys.
+  const int64_t all = std::max(seq, keys), reach = std::min(mask.reach.value_or(all), all);
+  for (int64_t i = keys - seq; i < keys; ++i)
     ranges.push_back({std::max<int64_t>(i - reach, 0), std::min(mask.causal ? i + 1 : i + reach + 1, keys)});
-  }
   for (const at::Tensor& each : {padding_, documents_})
     rows_.resize(std::max(rows_.size(), each.defined() ? static_cast<size_t>(each.size(0)) : 1));
   for (size_t i = 0; i < rows_.size(); ++i) {
