@@ -252,15 +252,21 @@ bool is_attention_fusable(const Tensor& query, const Tensor& key, const Tensor& 
          query.size(1) % key.size(1) == 0;
 }
 
+/// Fewer queries than this that are the last of longer keys, as in token-by-token generation, use libtorch's attention:
+/// they would leave most of a block empty.
+constexpr int64_t kFewestLastQueries = 32;
+
 Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,
                        double scale, const DropoutRng* rng) {
   const auto fits = [&] {
-    const int64_t batch = query.size(0), seq = query.size(2);
+    const int64_t batch = query.size(0), seq = query.size(2), keys = key.size(2);
     const auto fits_keys = [&](const Tensor& part, at::ScalarType type) {
       return !part.defined() || (part.scalar_type() == type && part.device() == query.device() && part.dim() == 2 &&
-                                 (part.size(0) == 1 || part.size(0) == batch) && part.size(1) == seq);
+                                 (part.size(0) == 1 || part.size(0) == batch) && part.size(1) == keys);
     };
-    return key.size(2) == seq && (!rng || rng->first_row == 0) && fits_keys(mask.padding, at::kBool) &&
+    const bool fits_cpu = keys == seq || (keys > seq && seq >= kFewestLastQueries);
+    const bool fits_gpu = keys == seq && (!rng || rng->first_row == 0);  // kernels count queries and keys from 0
+    return (query.is_cpu() ? fits_cpu : fits_gpu) && fits_keys(mask.padding, at::kBool) &&
            fits_keys(mask.documents, at::kLong);
   };
   if (!is_attention_fusable(query, key, value) || !fits())
@@ -280,7 +286,7 @@ Tensor fused_attention_with_biases(const Tensor& query, const Tensor& key, const
   const int64_t batch = query.size(0), seq = query.size(2), keys = key.size(2);
   // In token-by-token generation most of a block of queries would be empty.
   if (!at::GradMode::is_enabled() && seq < keys) return {};
-  if (rng && rng->first_row > 0) return {};  // the kernels count queries from 0
+  if (rng && rng->first_row > 0 && !query.is_cpu()) return {};  // GPU kernels count queries from 0
   const auto fits = [&](int64_t dimension, int64_t size) {
     return biases.size(dimension) == 1 || biases.size(dimension) == size;
   };

@@ -263,12 +263,13 @@ std::unique_ptr<ParallelModel::State> ParallelModel::parallelize(Model model, co
   // Gradients of parameters that several stages use.
   if (state.pipeline) state.add<StageGradients>(mesh, *state.pipeline, state.table);
   state.allocate_buffers();
-  // Memory: recomputation and offloading of activations.
-  if (!options.recompute.operations.empty() || options.offload.activations)
+  // Memory: recomputation and offloading of activations, and positions that the backward gathers again.
+  const bool saves_by_unit = !options.recompute.operations.empty() || options.offload.activations;
+  if (saves_by_unit || state.sequence)
     state.saved =
         std::make_unique<SavedTensors>(options.recompute, options.offload, mesh.device(), held_tensors(state.table));
   // Units, for each strategy that acts around a unit's forward and backward.
-  if (state.reduces_gradients() || options.recompute || options.offload.parameters || state.saved)
+  if (state.reduces_gradients() || options.recompute || options.offload.parameters || saves_by_unit)
     state.bind(&Parallel::units, &state.add<UnitRunner>(state.table.units, state.units, state.features,
                                                         UnitOptions{.reshard_after_forward = options.zero_stage == 3,
                                                                     .reduce_once = options.zero_stage == 1,

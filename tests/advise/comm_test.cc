@@ -45,18 +45,24 @@ TEST(Bytes, OfTensorParallelRanksAreFourAllReducesPerLayer) {
   EXPECT_DOUBLE_EQ(received_bytes({.tp = 4, .micro_batches = 3}, kRows).tp, 3.0 * received_bytes({.tp = 4}, kRows).tp);
 }
 
-// Korthikanti et al.: a reduce-scatter and an all-gather in place of each all-reduce.
-TEST(Bytes, OfSequenceParallelRanksAreThoseOfTensorParallelRanks) {
+// Korthikanti et al.: a reduce-scatter and an all-gather in place of each all-reduce, and in the backward of a layer
+// that is not recomputed, gathers of what its matrices read.
+TEST(Bytes, OfSequenceParallelRanksAreThoseOfTensorParallelRanksAndOfTwoGathersPerLayer) {
   ModelProfile model = float_profile();
   const Layout layout{.tp = 4, .micro_batches = 3};
   const StepTraffic whole = count_step_traffic(model, layout, 2.0);
   model.sequence = true;
   const StepTraffic parts = count_step_traffic(model, layout, 2.0);
-  EXPECT_DOUBLE_EQ(received(parts, layout).tp, received(whole, layout).tp);
-  EXPECT_DOUBLE_EQ(parts.tp.count, 3.0 * 2.0 * (4 * 8 + 2));
+  constexpr double kValue = 2.0 * 128 * 1024 * 2.0, kShare = 3.0 / 4.0;
+  EXPECT_DOUBLE_EQ(received(parts, layout).tp, received(whole, layout).tp + 3.0 * 2 * 8 * kValue * kShare);
+  EXPECT_DOUBLE_EQ(parts.tp.count, 3.0 * (2.0 * (4 * 8 + 2) + 2 * 8));
+  const Layout recomputed{.tp = 4, .micro_batches = 3, .keeping = 1};
+  const StepTraffic again = count_step_traffic(model, recomputed, 2.0);
+  model.sequence = false;
+  EXPECT_DOUBLE_EQ(received(again, recomputed).tp, received(count_step_traffic(model, recomputed, 2.0), recomputed).tp);
   EXPECT_DOUBLE_EQ(
-      gather_seconds(parts.tp.bytes, parts.tp.count, {4, 1}, {.per_node = 4, .link = 1e9}),
-      all_reduce_seconds(parts.tp.bytes / 2.0, parts.tp.count / 2.0, {4, 1}, {.per_node = 4, .link = 1e9}));
+      gather_seconds(again.tp.bytes, again.tp.count, {4, 1}, {.per_node = 4, .link = 1e9}),
+      all_reduce_seconds(again.tp.bytes / 2.0, again.tp.count / 2.0, {4, 1}, {.per_node = 4, .link = 1e9}));
 }
 
 TEST(Bytes, OfMessagesAreDividedOverTpWithSequenceParallelism) {

@@ -66,7 +66,7 @@ TEST(Profile, MatchesTheDecodersClosedForm) {
     EXPECT_NEAR(found.keepings[i].summed_over_tp / known.keepings[i].summed_over_tp, 1.0, 0.05);
     EXPECT_NEAR(static_cast<double>(found.keepings[i].sums_over_tp),
                 static_cast<double>(known.keepings[i].sums_over_tp), 5.0);
-    // With sequence parallelism as many bytes, in twice as many collectives.
+    // With sequence parallelism, gathers and reduce-scatters.
     EXPECT_NEAR(found.keepings[i].gathered_over_tp / known.keepings[i].gathered_over_tp, 1.0, 0.05);
     EXPECT_NEAR(static_cast<double>(found.keepings[i].gathers_over_tp),
                 static_cast<double>(known.keepings[i].gathers_over_tp), 5.0);
@@ -85,7 +85,7 @@ TEST(Profile, IsOfTheRunsOwnSequenceParallelism) {
   };
   const ModelProfile parts = profile({}), whole = profile({"parallel.sequence=false"});
   EXPECT_TRUE(parts.sequence);
-  EXPECT_GT(parts.values.between, 0.1 * parts.values.all());  // matmuls keep the positions that they have gathered
+  EXPECT_GT(parts.values.between, 0.2 * parts.values.all());
   EXPECT_DOUBLE_EQ(parts.boundary_parts, parts.boundary);
   EXPECT_FALSE(whole.sequence);
   EXPECT_EQ(whole.values.between, 0.0);

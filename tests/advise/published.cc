@@ -170,7 +170,8 @@ double predicted_seconds(const PublishedTable& table, const PublishedStep& step,
   cluster.nodes = (step.layout.devices() + cluster.per_node - 1) / cluster.per_node;
   cluster.attained = attained;
   PipelineClock clock;
-  ModelProfile model = decoder_profile(step.sizes, step.tokens, {step.recompute}, table.keeps_scores, step.sequence);
+  ModelProfile model = decoder_profile(step.sizes, step.tokens, {step.recompute}, table.keeps_scores, step.sequence,
+                                       /*waits_to_regather=*/false);
   if (step.layout.cp > 1) add_contexts(model, step.sizes, {step.layout.cp}, {step.layout.tp}, /*exchanges=*/false);
   return step_time(model, step.layout, step.rows, cluster, clock).total;
 }

@@ -54,7 +54,8 @@ TEST(Published, SequenceParallelismSavesAboutWhatItSavedALayerOfMegatron) {
   const auto& megatron = published_tables().back();
   ASSERT_EQ(megatron.devices, "A100, Megatron-LM 2022");
   const auto seconds = [&](bool sequence, double attained) {
-    ModelProfile layer = decoder_profile(gpt(1, 6144, 64), 2048, {{"none", 0.0}}, /*keeps_scores=*/true, sequence);
+    ModelProfile layer = decoder_profile(gpt(1, 6144, 64), 2048, {{"none", 0.0}}, /*keeps_scores=*/true, sequence,
+                                         /*waits_to_regather=*/false);
     // Without the embedding and the head.
     layer.flops_of_row -= 6.0 * 2048 * 51200 * 6144;
     Keeping& keeping = layer.keepings.front();

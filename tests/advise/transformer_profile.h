@@ -64,9 +64,10 @@ inline void add_contexts(ModelProfile& profile, const DecoderSizes& sizes, const
 /// Profile in bfloat16 with rows of `tokens` tokens and AdamW. Activations per layer follow Korthikanti et al.
 /// (Reducing Activation Recomputation in Large Transformer Models, equations 2 and 4, without scores): 34 bytes per
 /// token and channel, of which tp splits 24, and with sequence parallelism all. Scores add 5 bytes per head and pair of
-/// tokens.
+/// tokens. `waits_to_regather`: whether the backward waits while it gathers the inputs of matrices again, which other
+/// systems do during matmuls or, because they keep them, not at all.
 inline ModelProfile decoder_profile(const DecoderSizes& sizes, int64_t tokens, std::vector<Recompute> recompute,
-                                    bool keeps_scores = false, bool sequence = false) {
+                                    bool keeps_scores = false, bool sequence = false, bool waits_to_regather = true) {
   const auto layers = static_cast<double>(sizes.layers), hidden = static_cast<double>(sizes.hidden),
              network = static_cast<double>(sizes.network), vocabulary = static_cast<double>(sizes.vocabulary),
              row = static_cast<double>(tokens);
@@ -103,9 +104,10 @@ inline ModelProfile decoder_profile(const DecoderSizes& sizes, int64_t tokens, s
     // token embedding and the gradient of the head's input.
     keeping.sums_over_tp = (all ? 6 : 4) * sizes.layers + 2;
     keeping.summed_over_tp = static_cast<double>(keeping.sums_over_tp) * 2.0 * row * hidden;
-    // A reduce-scatter and an all-gather in place of each all-reduce.
-    keeping.gathers_over_tp = 2 * keeping.sums_over_tp;
-    keeping.gathered_over_tp = 2.0 * keeping.summed_over_tp;
+    // A reduce-scatter and an all-gather in place of each all-reduce, and two more all-gathers in the backward of a
+    // layer that is not recomputed.
+    keeping.gathers_over_tp = 2 * keeping.sums_over_tp + (all || !waits_to_regather ? 0 : 2 * sizes.layers);
+    keeping.gathered_over_tp = static_cast<double>(keeping.gathers_over_tp) * 2.0 * row * hidden;
     // A recomputed layer gathers keys again, and keeps only its input.
     if (all) keeping.context_traffic = 1.5, keeping.context_kept = 0.0;
     profile.keepings.push_back(keeping);

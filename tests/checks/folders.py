@@ -9,7 +9,7 @@ import sys
 
 CONTRACT = ["runtime/model"]
 BELOW_PARALLEL = [*CONTRACT, "runtime/files", "runtime/mesh"]
-ROOMS = [f"runtime/parallel/{room}" for room in ("step", "pipeline", "parameters", "tensor", "memory", "random", "objectives", "fsdp")]
+ROOMS = [f"runtime/parallel/{room}" for room in ("step", "pipeline", "parameters", "memory", "tensor", "random", "objectives", "fsdp")]
 PARALLEL = [*BELOW_PARALLEL, *ROOMS, "runtime/parallel"]
 DATA = [*PARALLEL, "runtime/checkpoint", "runtime/data"]
 CONFIG = [*DATA, "runtime/optim", "runtime/evaluation", "runtime/launch", "runtime/tokenizer", "runtime/config"]

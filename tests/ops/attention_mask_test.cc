@@ -103,27 +103,27 @@ TEST(AttentionMask, TakesPaddingAndDocumentsFromTheBatch) {
 }
 
 /// The keys that the loops of CPU attention see, for each query of a row.
-Tensor by_ranges(const cpu::VisibleKeys& visible, int64_t row, int64_t seq) {
+Tensor by_ranges(const cpu::VisibleKeys& visible, int64_t row, int64_t seq, int64_t keys) {
   cpu::AttentionShape shape{};
   visible.set(shape, row);
-  const Tensor seen = at::zeros({seq, seq}, at::kBool);
+  const Tensor seen = at::zeros({seq, keys}, at::kBool);
   for (int64_t query = 0; query < seq; ++query)
     for (int64_t key = shape.visible[query].first; key < shape.visible[query].last; ++key)
       if ((!shape.present || shape.present[key]) &&
-          (!shape.documents || shape.documents[key] == shape.documents[query]))
+          (!shape.documents || shape.documents[key] == shape.documents[keys - seq + query]))
         seen[query][key].fill_(true);
   return seen;
 }
 
 TEST(AttentionMask, RangesMatchItsDefinition) {
-  for (const int64_t seq : {1, 9})
-    for (const AttentionMask& mask : all_masks(seq)) {
-      const cpu::VisibleKeys visible(mask, seq, seq);
-      const Tensor expected = key_by_key(mask, seq, seq);
+  for (const auto& [seq, keys] : {std::pair(1, 1), {9, 9}, {4, 9}, {1, 6}})
+    for (const AttentionMask& mask : all_masks(keys)) {
+      const cpu::VisibleKeys visible(mask, seq, keys);
+      const Tensor expected = key_by_key(mask, seq, keys);
       for (int64_t row = 0; row < kBatch; ++row)
-        EXPECT_TRUE(at::equal(by_ranges(visible, row, seq), expected[row][0]))
-            << "causal " << mask.causal << ", reach " << mask.reach.value_or(-1) << ", padding "
-            << mask.padding.defined() << ", documents " << mask.documents.defined() << ", row " << row;
+        EXPECT_TRUE(at::equal(by_ranges(visible, row, seq, keys), expected[row][0]))
+            << seq << " of " << keys << ", causal " << mask.causal << ", reach " << mask.reach.value_or(-1)
+            << ", padding " << mask.padding.defined() << ", documents " << mask.documents.defined() << ", row " << row;
     }
 }
 

@@ -24,13 +24,16 @@ struct Case {
   bool padding = false;
   enum class Documents { none, in_order, mixed } documents = Documents::none;
   bool causal = true;  // else a window is the distance a query sees in both directions
+  int64_t before = 0;  // keys before the first query
+  int64_t keys() const { return before + seq; }
 };
 
 std::string name_for(const Case& of) {
   return "batch" + std::to_string(of.batch) + "heads" + std::to_string(of.heads) + "of" +
          std::to_string(of.key_value_heads) + "seq" + std::to_string(of.seq) + "dim" + std::to_string(of.dim) +
          (of.window ? "window" + std::to_string(of.window) : "") + (of.padding ? "padding" : "") +
-         (of.documents == Case::Documents::none ? "" : "documents") + (of.causal ? "" : "bothways");
+         (of.documents == Case::Documents::none ? "" : "documents") + (of.causal ? "" : "bothways") +
+         (of.before ? "after" + std::to_string(of.before) : "");
 }
 
 void PrintTo(const Case& of, std::ostream* out) { *out << name_for(of); }
@@ -47,15 +50,16 @@ class WithFused {
 AttentionMask make_mask(const Case& shape) {
   Tensor padding;
   if (shape.padding) {
-    padding = at::ones({shape.batch, shape.seq}, at::kLong);
+    const int64_t keys = shape.keys();
+    padding = at::ones({shape.batch, keys}, at::kLong);
     for (int64_t i = 0; i < shape.batch; ++i) {
-      padding[i].slice(0, shape.seq - (i * 7) % shape.seq).zero_();  // at the end, of different lengths
-      if (i % 2) padding[i].slice(0, 0, shape.seq / 3).zero_();  // and before the first token: those queries see no key
+      padding[i].slice(0, keys - (i * 7) % keys).zero_();   // at the end, of different lengths
+      if (i % 2) padding[i].slice(0, 0, keys / 3).zero_();  // and before the first token: those queries see no key
     }
   }
   AttentionMask mask = causal_mask(padding, shape.window);
   mask.causal = shape.causal;
-  const Tensor position = at::arange(shape.batch * shape.seq).view({shape.batch, shape.seq});
+  const Tensor position = at::arange(shape.batch * shape.keys()).view({shape.batch, shape.keys()});
   if (shape.documents == Case::Documents::in_order) mask.documents = position.div(37, "floor");
   if (shape.documents == Case::Documents::mixed) mask.documents = position.div(5, "floor").remainder(3);
   return mask;
@@ -94,8 +98,10 @@ TEST_P(FusedAttentionTest, AgreesWithTheFormula) {
   at::manual_seed(3);
   // In the memory layout of projections: [batch, seq, heads, dim].
   std::vector<Tensor> inputs, wide;
-  for (const int64_t heads : {shape.heads, shape.key_value_heads, shape.key_value_heads}) {
-    const Tensor memory = at::randn({shape.batch, shape.seq, heads, shape.dim}).to(type);
+  for (const auto& [heads, positions] : {std::pair(shape.heads, shape.seq),
+                                         {shape.key_value_heads, shape.keys()},
+                                         {shape.key_value_heads, shape.keys()}}) {
+    const Tensor memory = at::randn({shape.batch, positions, heads, shape.dim}).to(type);
     inputs.push_back(memory.transpose(1, 2).requires_grad_());
     wide.push_back(memory.transpose(1, 2).to(at::kDouble).requires_grad_());
   }
@@ -103,7 +109,8 @@ TEST_P(FusedAttentionTest, AgreesWithTheFormula) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(shape.dim));
 
   const Tensor found = attention(inputs[0], inputs[1], inputs[2], mask, scale);
-  const Tensor expected = exact_attention(wide[0], wide[1], wide[2], visible_keys(mask, shape.seq, at::kCPU), scale);
+  const Tensor expected =
+      exact_attention(wide[0], wide[1], wide[2], plain::visible_keys(mask, shape.seq, shape.keys(), at::kCPU), scale);
   const Tensor upstream = at::randn(found.sizes()).to(type);
   // bfloat16: the output is rounded once, and its rounded value enters the gradients.
   expect_agreement(found, inputs, expected, wide, upstream, type == at::kFloat ? 2e-6 : 1e-2);
@@ -124,7 +131,14 @@ INSTANTIATE_TEST_SUITE_P(
                                          Case{3, 4, 2, 90, 16, 0, true, Case::Documents::none, /*causal=*/false},
                                          Case{1, 2, 1, 170, 16, /*window=*/9, false, Case::Documents::none, false},
                                          Case{2, 2, 2, 101, 32, /*window=*/50, true, Case::Documents::in_order, false},
-                                         Case{2, 4, 1, 64, 8, /*window=*/40, true, Case::Documents::mixed, false}),
+                                         Case{2, 4, 1, 64, 8, /*window=*/40, true, Case::Documents::mixed, false},
+                                         Case{2, 4, 2, 32, 16, 0, false, Case::Documents::none, true, /*before=*/1},
+                                         Case{1, 6, 2, 100, 24, 0, false, Case::Documents::none, true, /*before=*/91},
+                                         Case{2, 2, 1, 70, 40, /*window=*/50, true, Case::Documents::none, true, 45},
+                                         Case{2, 4, 2, 65, 8, 0, true, Case::Documents::in_order, true, 130},
+                                         Case{3, 2, 2, 77, 16, 0, true, Case::Documents::mixed, true, 40},
+                                         Case{2, 2, 1, 40, 32, 0, true, Case::Documents::none, /*causal=*/false, 66},
+                                         Case{2, 2, 1, 40, 8, /*window=*/30, true, Case::Documents::mixed, false, 67}),
                        ::testing::Values(at::kFloat, at::kBFloat16)),
     [](const auto& info) { return name_for(std::get<0>(info.param)) + at::toString(std::get<1>(info.param)); });
 
@@ -381,9 +395,9 @@ TEST_P(FusedAttentionTypes, SkipPadding) {
 }
 
 /// Peak bytes of a forward and a backward of attention in addition to their inputs and results.
-int64_t measure_step_peak(const AttentionMask& mask, int64_t seq) {
+int64_t measure_step_peak(const AttentionMask& mask, int64_t seq, int64_t keys) {
   std::vector<Tensor> inputs;
-  for (int i = 0; i < 3; ++i) inputs.push_back(at::randn({1, 1, seq, 8}).requires_grad_());
+  for (const int64_t positions : {seq, keys, keys}) inputs.push_back(at::randn({1, 1, positions, 8}).requires_grad_());
   auto& allocator = testing::CountingAllocator::installed();
   const int64_t before = allocator.live();
   allocator.start();
@@ -404,10 +418,15 @@ TEST(FusedAttention, AllocatesNoTensorOfQueriesTimesKeys) {
       batch.input_ids = at::zeros({1, kSeq}, at::kLong);
       if (is_padded) batch.attention_mask = at::arange(kSeq).ge(100).unsqueeze(0);
       batch.documents = at::arange(kSeq).div(1000, "floor").unsqueeze(0);
-      EXPECT_LT(measure_step_peak(causal_mask(batch, window), kSeq), kSeq * kSeq / 4);
-      EXPECT_LT(measure_step_peak(bidirectional_mask(batch), kSeq), kSeq * kSeq / 4);
+      // All positions, or the last ones, as of a rank with context parallelism that gathers keys.
+      const auto expect_none = [&](const AttentionMask& mask) {
+        EXPECT_LT(measure_step_peak(mask, kSeq, kSeq), kSeq * kSeq / 4);
+        EXPECT_LT(measure_step_peak(mask, kSeq / 2, kSeq), kSeq * kSeq / 4);
+      };
+      expect_none(causal_mask(batch, window));
+      expect_none(bidirectional_mask(batch));
       batch.documents = Tensor();
-      EXPECT_LT(measure_step_peak(causal_mask(batch, window), kSeq), kSeq * kSeq / 4);
+      expect_none(causal_mask(batch, window));
     }
   at::set_num_threads(threads);
 }

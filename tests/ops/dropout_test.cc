@@ -270,5 +270,25 @@ TEST(DroppingAttention, DropsTheSameElementsInHeadSlices) {
   }
 }
 
+// As with context parallelism: the queries of a rank, and the keys that they may see.
+TEST(DroppingAttention, DropsTheSameElementsInRunsOfQueries) {
+  const WithFused installed;
+  DropoutRng rng = to_dropout_rng(2, 0.3);
+  const Tensor query = at::randn({2, 4, 140, 16}), key = at::randn({2, 2, 140, 16}), value = at::randn({2, 2, 140, 16});
+  const AttentionMask mask = causal_mask(Tensor(), /*window=*/0);
+  const Tensor full = fused.attention(query, key, value, mask, 0.25, &rng);
+  const Tensor biases = plain::mask_of_numbers(plain::visible_keys(mask, 140, 140, at::kCPU), query.options());
+  for (const auto& [first, count] : {std::pair(70, 70), {40, 33}, {0, 50}}) {
+    rng.first_row = first;
+    const auto seen = [&, last = first + count](const Tensor& all) { return all.narrow(2, 0, last); };
+    const Tensor own = query.narrow(2, first, count), expected = full.narrow(1, first, count);
+    EXPECT_TRUE(at::allclose(fused.attention(own, seen(key), seen(value), mask, 0.25, &rng), expected, 1e-4, 1e-5));
+    const Tensor biased = fused.attention_with_biases(
+        own, seen(key), seen(value), biases.narrow(2, first, count).narrow(3, 0, first + count), 0.25, &rng);
+    ASSERT_TRUE(biased.defined());
+    EXPECT_TRUE(at::allclose(biased, expected, 1e-4, 1e-5));
+  }
+}
+
 }  // namespace
 }  // namespace modular

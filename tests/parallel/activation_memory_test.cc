@@ -2,11 +2,13 @@
 // saved tensors.
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <string_view>
 
 #include "runtime/model/functions.h"
 #include "runtime/ops/fused.h"
+#include "runtime/ops/replace_kernels.h"
 #include "runtime/parallel/memory/saved_tensors.h"
 #include "tests/parallel/training_runs.h"
 #include "tests/support/counting_allocator.h"
@@ -133,6 +135,40 @@ TEST(SavedTensor, IsFreedAndRestored) {
   EXPECT_TRUE(at::equal(other.grad(), expected.t()));
 }
 
+/// Adds 1, and tells whether its backward may write into the memory of what it saved.
+struct Reader : torch::autograd::Function<Reader> {
+  static inline bool is_exclusive = false;
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    context->save_for_backward({x});
+    return x + 1;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    is_exclusive = has_exclusive_memory(context->get_saved_variables()[0]);
+    return gradients;
+  }
+};
+
+TEST(SavedTensor, IsHeldByItsReaderAloneIfNothingIsRecomputedOrOffloaded) {
+  SavedTensors saved({}, {}, at::kCPU, {});
+  const InstalledSavedTensors installed(&saved);
+  const at::Tensor input = at::randn({4, 8}).requires_grad_();
+  const auto run = [&](bool is_view) {
+    SavedTensors::Frame frame(&saved, {});
+    const at::Tensor doubled = input * 2;
+    const at::Tensor sum = Reader::apply(is_view ? doubled.flatten() : doubled).sum();
+    frame.finish(/*offload=*/false);
+    return sum;
+  };
+  for (const bool is_view : {false, true}) {
+    const at::Tensor sum = run(is_view);
+    torch::autograd::grad({sum}, {input}, {}, /*retain_graph=*/true);
+    EXPECT_FALSE(Reader::is_exclusive) << "a later backward reads it again";
+    torch::autograd::grad({sum}, {input});
+    EXPECT_TRUE(Reader::is_exclusive);
+  }
+}
+
 TEST(SavedTensor, ModifiedInPlaceIsAnError) {
   SavedTensors saved(operations({"norm"}), {}, at::kCPU, {});
   const InstalledSavedTensors installed(&saved);
@@ -151,6 +187,17 @@ TEST(SavedTensor, ModifiedInPlaceIsAnError) {
   };
   run(false);
   EXPECT_THROW(run(true), c10::Error);
+}
+
+TEST(SavedTensor, ModifiedInPlaceIsAnErrorIfItIsKept) {
+  SavedTensors saved({}, {}, at::kCPU, {});
+  const InstalledSavedTensors installed(&saved);
+  const at::Tensor input = at::randn({4, 8}).requires_grad_(), factors = at::randn({4, 8});
+  SavedTensors::Frame frame(&saved, {});
+  const at::Tensor sum = (input * factors).sum();
+  frame.finish(/*offload=*/false);
+  factors.add_(1);
+  EXPECT_THROW(sum.backward(), c10::Error);
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 // Sequence parallelism: the same training as on one process, with dropout and clipping; what it sends; and what a
 // missing row of the plan changes.
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/optim/optimizer.h"
+#include "runtime/parallel/memory/saved_tensors.h"
 #include "runtime/parallel/parameters/lora.h"
 #include "runtime/parallel/parameters/parameter_table.h"
 #include "runtime/parallel/tensor/sequence_parallel.h"
@@ -28,11 +30,16 @@ MeshShape mesh(int64_t tp, int64_t dp_replicate = 1, int64_t dp_shard = 1, int64
 }
 
 TEST(SequenceParallel, TrainsTheSameOnTwoRanks) {
+  Recomputation operations;
+  operations.operations = recomputed_operations();
+  const Offload offload = {.activations = true, .least_bytes = 256};
   expect_same_training(
       kEntry, mesh(2),
       {{.name = "micro-batches", .fields = kDense, .micro_batches = 2},
        {.name = "recomputation", .fields = kDense, .options = {.recompute = true}, .micro_batches = 2},
-       {.name = "all positions", .fields = kDense, .options = {.sequence = false}, .micro_batches = 2}});
+       {.name = "all positions", .fields = kDense, .options = {.sequence = false}, .micro_batches = 2},
+       {.name = "operations", .fields = kDense, .options = {.recompute = operations}, .micro_batches = 2},
+       {.name = "offloading", .fields = kDense, .options = {.offload = offload}, .micro_batches = 2}});
 }
 
 TEST(SequenceParallel, TrainsTheSameWithOtherOptimizers) {
@@ -58,7 +65,12 @@ TEST(SequenceParallel, TrainsTheSameWithShards) {
 }
 
 TEST(SequenceParallel, TrainsTheSameInPipelineStages) {
-  expect_same_training(kEntry, mesh(2, 1, 1, 2), {{.name = "micro-batches", .fields = kDense, .micro_batches = 2}});
+  expect_same_training(kEntry, mesh(2, 1, 1, 2),
+                       {{.name = "micro-batches", .fields = kDense, .micro_batches = 2},
+                        {.name = "split backwards",
+                         .fields = kDense,
+                         .options = {.pipeline = {.schedule = "zbv"}},
+                         .micro_batches = 4}});
 }
 
 Variant with_balanced_experts(const char* name, bool by_sequence) {
@@ -152,7 +164,8 @@ constexpr int64_t kHidden = 256, kLayers = 3, kHeadDim = 64;
 
 class SequenceTraffic : public ::testing::TestWithParam<Sender> {};
 
-/// Per layer, two gathers and two reduce-scatters in the forward and in the backward, of all positions' hidden states.
+/// Per layer, two gathers and two reduce-scatters in the forward, of all positions' hidden states, and in the backward
+/// the same of their gradients, and two more gathers, of what the layer's split matrices read.
 /// At the ends the all-reduces of the embeddings and of the gradient of the head's input, the gather of the last
 /// layer's output, and that of the gradient of the first layer's input. The head norms' gradients, the loss and the
 /// gradients of positions.
@@ -175,7 +188,7 @@ TEST_P(SequenceTraffic, IsTheClosedForm) {
       const auto of_loss = [&](int64_t tokens) { return 3.0 * static_cast<double>(tokens) + ranks; };
       const double of_head_norms = kLayers * GetParam().of_head_norms;
       EXPECT_DOUBLE_EQ(sent(kTokens),
-                       kMicroBatches * bytes(kTokens * kHidden * (8 * kLayers + 6), of_loss(kTokens) + of_head_norms) +
+                       kMicroBatches * bytes(kTokens * kHidden * (10 * kLayers + 6), of_loss(kTokens) + of_head_norms) +
                            bytes(0, kLayers * GetParam().marked));
       // Not divided: all-reduces of full hidden states.
       constexpr int64_t kOdd = 61;
@@ -202,6 +215,62 @@ INSTANTIATE_TEST_SUITE_P(Models, SequenceTraffic,
                              // Two norms.
                              Sender{"LlamaForCausalLM", sender_fields(), 0, 2 * kHidden}),
                          [](const auto& info) { return std::string(info.param.entry); });
+
+/// Three matrices read a share that is gathered once. Its backward: as a whole, or first the gradient of the share and
+/// then those of the matrices.
+struct Readers {
+  std::vector<at::Tensor> gradients;
+  int64_t in_forward, in_backward;  // collectives
+  bool is_kept;                     // whether the gathered share is in memory between forward and backward
+
+  Readers(Mesh& on, bool keeps, bool splits) {
+    const ProcessGroup tp = on.group({Axis::tp});
+    SequenceShares shares(tp, /*two_stacks=*/false, /*context=*/nullptr);
+    SavedTensors saved({}, {}, at::kCPU, {});
+    const InstalledSavedTensors installed(keeps ? nullptr : &saved);
+    at::manual_seed(5 + static_cast<uint64_t>(tp->getRank()));
+    const at::Tensor share = at::randn({2, 6, 8}).requires_grad_();
+    std::vector<at::Tensor> matrices;
+    for (int i = 0; i < 3; ++i) matrices.push_back(at::randn({8, 5}).requires_grad_());
+    const auto count = [] { return traffic().over["tp"].collectives; };
+    const int64_t before = count();
+    at::Tensor sum = at::zeros({});
+    c10::weak_intrusive_ptr<c10::StorageImpl> memory(c10::intrusive_ptr<c10::StorageImpl>{});
+    {
+      SavedTensors::Frame frame(keeps ? nullptr : &saved, {});
+      const at::Tensor all = shares.enter(share.sin(), /*dim=*/-2);
+      memory = all.storage().getWeakStorageImpl();
+      for (const at::Tensor& matrix : matrices) sum = sum + all.matmul(matrix).square().sum();
+      frame.finish(/*offload=*/false);
+    }
+    in_forward = count() - before;
+    is_kept = !memory.expired();
+    if (splits) {
+      gradients = torch::autograd::grad({sum}, {share}, {}, /*retain_graph=*/true);
+      for (const at::Tensor& each : torch::autograd::grad({sum}, matrices)) gradients.push_back(each);
+    } else {
+      matrices.insert(matrices.begin(), share);
+      gradients = torch::autograd::grad({sum}, matrices);
+    }
+    in_backward = count() - before - in_forward;
+  }
+};
+
+TEST(SequenceParallel, KeepsSharesAndGathersThemAgainOnce) {
+  run_ranks(2, [&](const Environment& environment) {
+    Mesh on(environment, mesh(2), {.device = at::kCPU});
+    const Readers kept(on, /*keeps=*/true, false), whole(on, false, false), in_halves(on, false, /*splits=*/true);
+    EXPECT_TRUE(kept.is_kept);
+    EXPECT_EQ(kept.in_backward, 1) << "a reduce-scatter of the gradient";
+    for (const Readers* readers : {&whole, &in_halves}) {
+      EXPECT_FALSE(readers->is_kept);
+      EXPECT_EQ(readers->in_forward, 1);
+      for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(at::equal(readers->gradients[i], kept.gradients[i])) << i;
+    }
+    EXPECT_EQ(whole.in_backward, 2);
+    EXPECT_EQ(in_halves.in_backward, 3) << "the matrices' nodes read their inputs in both halves";
+  });
+}
 
 TEST(SequenceParallel, SendsAPartOfThePositionsBetweenStages) {
   constexpr int64_t kTokens = 64, kMicroBatches = 4;

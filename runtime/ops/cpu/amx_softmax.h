@@ -37,7 +37,7 @@ struct QueryRow {
   QueryRow(const Block& block, int64_t head, int64_t i)
       : shape(block.shape),
         range(block.find_range(i)),
-        document(shape.documents ? shape.documents[block.start + i] : 0),
+        document(shape.documents ? block.document(i) : 0),
         biases(biased ? shape.biases + head * shape.bias.head + (block.start + i) * shape.bias.row : nullptr) {}
 
   // Mask of the visible keys among the 16 from j on.

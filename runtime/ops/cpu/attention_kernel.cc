@@ -107,14 +107,14 @@ void add_transposed(const Block& block, const float* weights, int64_t width, con
 template <class T>
 void forward(const AttentionShape& shape, const T* query, const T* key, const T* value, T* output, float* log_sum_exp,
              float* scratch) {
-  const int64_t width = padded(shape.keys), dim = shape.dim, dim_width = padded_dim(dim);
+  const int64_t rows = padded(shape.keys), width = row_width(shape.keys), dim = shape.dim, dim_width = padded_dim(dim);
   float* key_panels = scratch;
-  float* values = key_panels + width * dim_width;
-  float* scores = values + width * dim_width;
+  float* values = key_panels + rows * dim_width;
+  float* scores = values + rows * dim_width;
   float* queries = scores + kQueryBlock * width;
   float* mixed = queries + kQueryBlock * dim_width;
   pack_panels(key, shape.key_row, shape.keys, dim, key_panels);
-  pack_rows(value, shape.value_row, shape.keys, dim, width, dim_width, 1.0f, values);
+  pack_rows(value, shape.value_row, shape.keys, dim, rows, dim_width, 1.0f, values);
 
   for (int64_t head = 0; head < shape.group; ++head)
     for (int64_t start = 0; start < shape.seq; start += kQueryBlock) {
@@ -150,21 +150,21 @@ template <class T>
 void backward(const AttentionShape& shape, const T* query, const T* key, const T* value, const T* output, const T* grad,
               const float* log_sum_exp, T* dquery, T* dkey, T* dvalue, int64_t dkey_row, float* dbiases,
               float* scratch) {
-  const int64_t width = padded(shape.keys), dim = shape.dim, dim_width = padded_dim(dim);
+  const int64_t rows = padded(shape.keys), width = row_width(shape.keys), dim = shape.dim, dim_width = padded_dim(dim);
   float* key_panels = scratch;
-  float* value_panels = key_panels + width * dim_width;
-  float* keys = value_panels + width * dim_width;
-  float* dkeys = keys + width * dim_width;
-  float* dvalues = dkeys + width * dim_width;
-  float* weights = dvalues + width * dim_width;
+  float* value_panels = key_panels + rows * dim_width;
+  float* keys = value_panels + rows * dim_width;
+  float* dkeys = keys + rows * dim_width;
+  float* dvalues = dkeys + rows * dim_width;
+  float* weights = dvalues + rows * dim_width;
   float* dweights = weights + kQueryBlock * width;
   float* queries = dweights + kQueryBlock * width;
   float* upstream = queries + kQueryBlock * dim_width;
   float* dqueries = upstream + kQueryBlock * dim_width;
   pack_panels(key, shape.key_row, shape.keys, dim, key_panels);
   pack_panels(value, shape.value_row, shape.keys, dim, value_panels);
-  pack_rows(key, shape.key_row, shape.keys, dim, width, dim_width, 1.0f, keys);
-  zero(dkeys, 0, 2 * width * dim_width);
+  pack_rows(key, shape.key_row, shape.keys, dim, rows, dim_width, 1.0f, keys);
+  zero(dkeys, 0, 2 * rows * dim_width);
 
   for (int64_t head = 0; head < shape.group; ++head)
     for (int64_t start = 0; start < shape.seq; start += kQueryBlock) {

@@ -31,7 +31,8 @@ struct AttentionShape {
   float scale;
   const KeyRange* visible;   // [seq]: visible keys of each query, before the next two fields hide some
   const bool* present;       // [keys] false for a key that no query sees; null if the ranges exclude all of those
-  const int64_t* documents;  // [keys]: a query sees only its own document; null if the ranges ensure that
+  const int64_t* documents;  // [keys]: a query sees only its own document; null if the ranges ensure that. The queries
+                             // are the last of the keys
   Strides query, output;     // of query heads; `output` also describes its gradient
   int64_t key_row, value_row;
   const float* biases;  // of the first query head: rows of [keys] with strides `bias`; null for none

@@ -52,6 +52,9 @@ struct Block {
     const KeyRange& range = shape.visible[start + i];
     return range.first < range.last ? range : KeyRange{first_key, first_key};
   }
+
+  // The document of query i, if there are documents.
+  int64_t document(int64_t i) const { return shape.documents[shape.keys - shape.seq + start + i]; }
 };
 
 inline void zero(float* row, int64_t first, int64_t last) {
@@ -70,7 +73,7 @@ inline KeyRange hide(const Block& block, int64_t i, float* scores) {
     for (int64_t j = range.first; j < range.last; ++j) scores[j] = present[j] ? scores[j] : -__builtin_inff();
   }
   if (const int64_t* documents = block.shape.documents) {
-    const int64_t own = documents[block.start + i];
+    const int64_t own = block.document(i);
 #pragma omp simd
     for (int64_t j = range.first; j < range.last; ++j) scores[j] = documents[j] == own ? scores[j] : -__builtin_inff();
   }
@@ -130,8 +133,8 @@ template <class Before>
 inline void drop(const Block& block, int64_t head, int64_t i, float* row, Before&& before) {
   Drop drop = *block.shape.drop;
   drop.plane += static_cast<uint32_t>(head);
-  for_each_word(drop, static_cast<uint32_t>(block.start + i), block.first_key, block.find_range(i).last,
-                [&](int64_t key, const uint32_t* words, int64_t count) {
+  for_each_word(drop, static_cast<uint32_t>(drop.first_row + block.start + i), block.first_key,
+                block.find_range(i).last, [&](int64_t key, const uint32_t* words, int64_t count) {
 #pragma omp simd
                   for (int64_t j = 0; j < count; ++j) {
                     const float factor = words[j] >= drop.threshold ? drop.scale : 0.0f;

@@ -312,10 +312,10 @@ void decay_backward(const T* grad, const T* decay, double* gradient, int64_t len
 }
 
 template <class T>
-void dropout(const Drop& drop, const T* x, T* y, int64_t first_row, int64_t rows, int64_t columns) {
+void dropout(const Drop& drop, const T* x, T* y, int64_t first, int64_t rows, int64_t columns) {
   for (int64_t row = 0; row < rows; ++row, x += columns, y += columns)
-    for_each_word(drop, static_cast<uint32_t>(first_row + row), drop.first_column, drop.first_column + columns,
-                  [&](int64_t column, const uint32_t* words, int64_t count) {
+    for_each_word(drop, static_cast<uint32_t>(drop.first_row + first + row), drop.first_column,
+                  drop.first_column + columns, [&](int64_t column, const uint32_t* words, int64_t count) {
                     const T* from = x + (column - drop.first_column);
                     T* to = y + (column - drop.first_column);
 #pragma omp simd simdlen(kVector)

@@ -24,9 +24,9 @@ enum class Activation { silu, gelu, gelu_tanh, quick_gelu };
 struct Drop {
   uint32_t key[2];
   uint32_t sample, plane;
-  uint32_t threshold;    // elements whose word is below this are dropped
-  float scale;           // factor of the other elements
-  int64_t first_column;  // of this slice
+  uint32_t threshold;               // elements whose word is below this are dropped
+  float scale;                      // factor of the other elements
+  int64_t first_row, first_column;  // of this slice
 };
 
 /// Loops for one element type. All compute in float32. Rows are contiguous.
@@ -67,8 +67,8 @@ struct Kernels {
   void (*decay)(const double* sums, T* decay, int64_t length);
   /// Writes the gradient of sums, given the gradient of decay.
   void (*decay_backward)(const T* grad, const T* decay, double* gradient, int64_t length);
-  /// Applies dropout to rows `first_row` … of a sample, [rows, columns].
-  void (*dropout)(const Drop& drop, const T* x, T* y, int64_t first_row, int64_t rows, int64_t columns);
+  /// Applies dropout to rows `first` … of a slice of a sample, [rows, columns].
+  void (*dropout)(const Drop& drop, const T* x, T* y, int64_t first, int64_t rows, int64_t columns);
   /// AdamW update of `count` elements with their gradient divided by `divisor`. Writes the new value also to
   /// `compute_copy`, rounded to T.
   void (*adamw)(const T* gradient, float* value, float* exp_avg, float* exp_avg_sq, T* compute_copy, int64_t count,

@@ -213,7 +213,7 @@ Tensor drop_elements(const Tensor& x_given, const DropoutRng& rng) {
             const int64_t sample = row / rows_per_sample, row_in_sample = row % rows_per_sample;
             const int64_t rows = std::min(last - row, rows_per_sample - row_in_sample);
             cpu::kernels<T>().dropout(cpu::to_drop(rng, sample, 0, rng.part * columns), from + row * columns,
-                                      to + row * columns, rng.first_row + row_in_sample, rows, columns);
+                                      to + row * columns, row_in_sample, rows, columns);
             row += rows;
           }
         });

@@ -22,7 +22,7 @@ namespace modular::cpu {
 /// The keys that are visible to the queries of each row of a batch.
 class VisibleKeys {
  public:
-  /// For `seq` queries and as many keys; or any number of keys if `mask` hides none.
+  /// For `seq` queries, which are the last of the keys; or any number of keys if `mask` hides none.
   VisibleKeys(const AttentionMask& mask, int64_t seq, int64_t keys);
 
   /// Sets the visible keys of a row in `shape`.

@@ -38,6 +38,7 @@ inline Drop to_drop(const DropoutRng& rng, int64_t row, int64_t plane, int64_t f
           .plane = static_cast<uint32_t>(plane),
           .threshold = static_cast<uint32_t>(plain::dropout_threshold(rng.p)),
           .scale = static_cast<float>(1.0 / (1.0 - rng.p)),
+          .first_row = rng.first_row,
           .first_column = first_column};
 }
 

@@ -1,6 +1,8 @@
 #include "runtime/parallel/memory/saved_tensors.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -17,23 +19,24 @@ thread_local SavedTensors* installed = nullptr;
 /// Hooks that autograd stores instead of a tensor.
 class Hooks final : public torch::autograd::SavedVariableHooks {
  public:
-  ~Hooks() override { done(); }
+  ~Hooks() override {
+    if (saved_.memory()) saved_.memory()->remove_reader(last_read_);
+  }
   void call_pack_hook(const at::Tensor& tensor) override {
     saved_ = installed->keep(tensor);
-    if (saved_.memory()) saved_.memory()->add_reader(), waiting_ = true;
+    if (saved_.memory()) saved_.memory()->add_reader();
   }
   at::Tensor call_unpack_hook() override {
+    // A node that runs for the last time reads each of its tensors once, and may write into memory that only it holds.
+    if (!saved_.memory()) return torch::autograd::get_current_graph_task_keep_graph() ? saved_.read() : saved_.take();
     at::Tensor tensor = saved_.read();
-    done();  // a split backward may read it twice
+    saved_.memory()->count_read(last_read_);
     return tensor;
   }
 
  private:
-  void done() {
-    if (std::exchange(waiting_, false)) saved_.memory()->reader_done();
-  }
   SavedTensor saved_;
-  bool waiting_ = false;
+  SavedMemory::LastRead last_read_ = 0;
 };
 
 /// libtorch asks the engine for the hooks of saved tensors. Its default C++ engine has none.
@@ -110,19 +113,31 @@ void SavedMemory::fetch() {
   if (!is_here() && !arriving_ && host_.defined()) arriving_ = transfers_->to_device(host_);
 }
 
-void SavedMemory::reader_done() {
+void SavedMemory::count_read(LastRead& last) {
+  if (std::exchange(last, times_freed_) != times_freed_) ++reads_;
+  trim();
+}
+
+void SavedMemory::remove_reader(LastRead last) {
   --readers_;
+  if (last == times_freed_) --reads_;
   trim();
 }
 
 void SavedMemory::trim() {
-  if (readers_ == 0 && (recipe_ || host_.defined())) storage_ = c10::Storage();
+  if (!is_here() || reads_ < readers_ || !(recipe_ || host_.defined())) return;
+  storage_ = c10::Storage();
+  reads_ = 0;
+  ++times_freed_;
 }
 
 SavedTensor::SavedTensor(const at::Tensor& tensor) {
-  // Detached: the tensor that an operation returned holds the node that saves it.
-  const at::NoGradGuard no_grad;
-  itself_ = tensor.defined() && tensor.requires_grad() ? tensor.detach() : tensor;
+  if (!tensor.defined()) return;
+  // The tensor that an operation returned holds the node that saves it, and a view holds its base.
+  const at::AutoDispatchBelowADInplaceOrView below;
+  itself_ = tensor.detach();
+  counter_ = torch::autograd::impl::version_counter(tensor);
+  version_ = counter_.current_version();
 }
 
 SavedTensor::SavedTensor(const at::Tensor& tensor, std::shared_ptr<SavedMemory> memory)
@@ -134,11 +149,23 @@ SavedTensor::SavedTensor(const at::Tensor& tensor, std::shared_ptr<SavedMemory> 
       counter_(torch::autograd::impl::version_counter(tensor)),
       version_(counter_.current_version()) {}
 
+void SavedTensor::check_version(at::IntArrayRef sizes) const {
+  TORCH_CHECK(counter_.current_version() == version_, "a value of shape ", sizes,
+              " that the backward needs was modified in place after it was used: write the result to a new tensor");
+}
+
+at::Tensor SavedTensor::take() {
+  at::Tensor tensor = read();
+  itself_.reset();
+  return tensor;
+}
+
 at::Tensor SavedTensor::read() const {
-  if (!memory_) return itself_;
-  TORCH_CHECK(counter_.current_version() == version_, "a value of shape ", at::IntArrayRef(sizes_),
-              " that the backward needs was modified in place after it was used, which parallel.recompute and "
-              "parallel.offload do not allow");
+  if (!memory_) {
+    if (itself_.defined()) check_version(itself_.sizes());
+    return itself_;
+  }
+  check_version(sizes_);
   const at::NoGradGuard no_grad;
   at::Tensor tensor = at::empty({0}, options_).set_(memory_->storage(), offset_, sizes_, strides_);
   memory_->trim();
@@ -154,6 +181,10 @@ void OffloadedUnit::fetch() const {
   if (const auto before = before_.lock()) begin(*before);
 }
 
+SavedTensors* SavedTensors::recording() {
+  return installed && installed->is_active() && at::GradMode::is_enabled() ? installed : nullptr;
+}
+
 SavedTensors::SavedTensors(const Recomputation& recompute, const Offload& offload, const at::Device& device,
                            const std::vector<at::Tensor>& persistent)
     : operations_(recompute.operations.begin(), recompute.operations.end()), offload_(offload), transfers_(device) {
@@ -166,9 +197,17 @@ SavedTensors::Entry& SavedTensors::Storages::entry_for(const at::Tensor& tensor)
   return *entry->second;
 }
 
+SavedTensors::Entry* SavedTensors::Storages::find(const at::Tensor& tensor) {
+  const auto found = by_address.find(tensor.storage().unsafeGetStorageImpl());
+  return found == by_address.end() ? nullptr : found->second;
+}
+
 SavedTensor SavedTensors::keep(const at::Tensor& tensor) {
   if (!is_plain(tensor)) return SavedTensor(tensor);
-  Entry& entry = frames_.back().entry_for(tensor);
+  Storages& storages = frames_.back();
+  const bool keeps_most = operations_.empty() && !offload_.activations;
+  if (keeps_most && !storages.find(tensor)) return SavedTensor(tensor);
+  Entry& entry = storages.entry_for(tensor);
   if (entry.recipe && entry.version != tensor._version()) return SavedTensor(tensor);  // modified in place since
   if (!entry.memory)
     entry.memory =
@@ -191,9 +230,8 @@ void SavedTensors::record(const at::Tensor& output, const std::vector<at::Tensor
 
 bool SavedTensors::is_from_scores(const at::Tensor& tensor) {
   if (!is_plain(tensor)) return false;
-  const auto& known = frames_.back().by_address;
-  const auto found = known.find(tensor.storage().unsafeGetStorageImpl());
-  return found != known.end() && found->second->from_scores;
+  const Entry* const entry = frames_.back().find(tensor);
+  return entry && entry->from_scores;
 }
 
 SavedTensors::Frame::Frame(SavedTensors* saved, const std::vector<at::Tensor>& inputs) : saved_(saved) {

@@ -25,7 +25,9 @@ namespace modular {
 
 struct Recipe;
 
-/// Memory of a storage that a backward needs. It may be recomputed or be in host memory until then.
+/// Memory of a storage that a backward needs. It may be recomputed or be in host memory until then. Its readers are the
+/// nodes of graphs that need it: once restored, it stays until all of them have read it. In a split backward each of
+/// them may read it twice; it is then restored for each half.
 class SavedMemory {
  public:
   explicit SavedMemory(c10::Storage storage) : storage_(std::move(storage)) {}
@@ -33,7 +35,7 @@ class SavedMemory {
 
   bool is_here() const { return static_cast<bool>(storage_); }
   const c10::Storage& held() const { return storage_; }
-  /// Restores the storage if it is not on the device. It then stays there while readers remain.
+  /// Restores the storage if it is not on the device.
   const c10::Storage& storage();
   /// Frees the storage until it is needed again.
   void recompute_by(std::shared_ptr<const Recipe> recipe);
@@ -41,9 +43,12 @@ class SavedMemory {
   /// Starts to copy it from host memory if it is there.
   void fetch();
 
+  /// What a reader knows of its reads; 0 before the first.
+  using LastRead = uint64_t;
   void add_reader() { ++readers_; }
-  void reader_done();
-  /// Frees the storage if it can be restored and has no remaining readers.
+  void count_read(LastRead& last);
+  void remove_reader(LastRead last);
+  /// Frees the storage if it can be restored and all readers have read it.
   void trim();
 
  private:
@@ -52,10 +57,12 @@ class SavedMemory {
   HostTransfers* transfers_ = nullptr;
   at::Tensor host_;  // bytes
   std::optional<HostTransfers::Arriving> arriving_;
-  int64_t readers_ = 0;
+  int64_t readers_ = 0, reads_ = 0;  // reads by different readers since the storage was last freed
+  LastRead times_freed_ = 1;
 };
 
-/// A tensor in SavedMemory. Reading it throws if it was modified in place after it was saved.
+/// A tensor that a backward needs: itself, or in SavedMemory. Reading it throws if it was modified in place after it
+/// was saved.
 class SavedTensor {
  public:
   SavedTensor() = default;
@@ -64,9 +71,13 @@ class SavedTensor {
   SavedTensor(const at::Tensor& tensor, std::shared_ptr<SavedMemory> memory);
   /// Returns the tensor, detached.
   at::Tensor read() const;
+  /// read(), for the last time: no longer holds the tensor itself.
+  at::Tensor take();
   const std::shared_ptr<SavedMemory>& memory() const { return memory_; }
 
  private:
+  void check_version(at::IntArrayRef sizes) const;
+
   at::Tensor itself_;
   std::shared_ptr<SavedMemory> memory_;
   at::TensorOptions options_;
@@ -100,7 +111,11 @@ class OffloadedUnit {
 
 class SavedTensors {
  public:
-  /// `persistent` are tensors that stay alive anyway: parameters and buffers.
+  /// The object that decides about the tensors of the graph that this thread records; null if there is none.
+  static SavedTensors* recording();
+
+  /// `persistent` are tensors that stay alive anyway: parameters and buffers. Without operations to recompute and
+  /// activations to offload, only tensors of record() are not kept as they are.
   SavedTensors(const Recomputation& recompute, const Offload& offload, const at::Device& device,
                const std::vector<at::Tensor>& persistent);
 
@@ -147,6 +162,7 @@ class SavedTensors {
     std::unordered_map<const c10::StorageImpl*, Entry*> by_address;
     std::unordered_set<const c10::StorageImpl*> shared;  // owned by the unit's caller, which keeps them alive
     Entry& entry_for(const at::Tensor& tensor);
+    Entry* find(const at::Tensor& tensor);  // null if it is not known
   };
 
   std::unordered_set<std::string> operations_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/mesh/collectives.h"
+#include "runtime/parallel/memory/saved_tensors.h"
 #include "runtime/parallel/parameters/sharded_parameter.h"
 
 namespace modular {
@@ -72,7 +73,12 @@ Tensor SequenceShares::whole(const Tensor& share, int64_t dim) {
   return Collective<gather_parts, take_part>::apply(share, tp_, dim);
 }
 Tensor SequenceShares::enter(const Tensor& share, int64_t dim) {
-  return Collective<gather_parts, sum_parts>::apply(share, tp_, dim);
+  const Tensor all = Collective<gather_parts, sum_parts>::apply(share, tp_, dim);
+  if (SavedTensors* const saved = SavedTensors::recording())
+    saved->record(all, {share}, [tp = tp_, dim = c10::maybe_wrap_dim(dim, share.dim())](const auto& shares) {
+      return gather_parts(tp, shares[0], dim);
+    });
+  return all;
 }
 Tensor SequenceShares::exit(const Tensor& partial, int64_t dim) {
   return Collective<sum_parts, gather_parts>::apply(partial, tp_, dim);

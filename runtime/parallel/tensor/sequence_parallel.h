@@ -19,6 +19,9 @@ namespace modular {
 /// Decides which forwards run on parts of the positions, and sums the gradients of which each rank then has a part. A
 /// step runs so if the ranks divide the sequences of all its micro-batches on all data-parallel ranks; the others run
 /// as without sequence parallelism. Sums are in rank order where the collectives' are.
+///
+/// Graphs keep the shares that enter() gathers, not the gathered values: the backward gathers them again, once for all
+/// nodes that read them. A unit that is recomputed gathers them as it runs.
 class SequenceShares final : public tp::SequenceParallel, public Feature {
  public:
   /// `tp`: the tp ranks. `two_stacks`: whether a decoder's layers run on parts of the positions too. `context`: the
