@@ -27,7 +27,11 @@ std::set<std::string> names_declared(const clang::FunctionDecl& function) {
     std::set<std::string> names;
     bool VisitVarDecl(clang::VarDecl* variable) override { return add(*variable); }
     bool VisitBindingDecl(clang::BindingDecl* binding) override { return add(*binding); }
-    bool VisitTagDecl(clang::TagDecl* local) override { return add(*local); }
+    bool VisitTagDecl(clang::TagDecl* local) override {
+      if (const auto* values = llvm::dyn_cast<clang::EnumDecl>(local); values && !values->isScoped())
+        for (const clang::EnumConstantDecl* value : values->enumerators()) add(*value);
+      return add(*local);
+    }
     bool add(const clang::NamedDecl& decl) {
       if (decl.getDeclName().isIdentifier() && decl.getIdentifier()) names.insert(decl.getName().str());
       return true;

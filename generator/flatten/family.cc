@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "generator/flatten/overloads.h"
+#include "generator/flatten/shared_variables.h"
 #include "generator/resolve/specs.h"
 #include "generator/source/slices.h"
 
@@ -43,9 +44,23 @@ void check_bases(const Specs& specs, const Entity& entity,
   }
 }
 
+/// Whether it is a variable that may change, or a function that has one.
+bool has_state(const Symbol& symbol) {
+  const auto changes = [](const clang::VarDecl& variable) { return !is_constant(variable); };
+  return std::ranges::any_of(symbol.decls, [&](const clang::NamedDecl* decl) {
+    if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(decl)) return changes(*variable);
+    const clang::FunctionDecl* function = decl->getAsFunction();
+    return function && find_static_variable(Specs::defined(*function).getBody(), changes);
+  });
+}
+
 }  // namespace
 
-Family::Family(const Specs& specs, const Spec& spec) : specs_(specs), spec_(spec) {}
+Family::Family(const Specs& specs, const Spec& spec) : specs_(specs), spec_(spec) {
+  are_texts_read_ =
+      std::ranges::any_of(specs.all(), [&](const auto& one) { return one->texts.are_read && spec.sees(*one); });
+  name_macros();
+}
 
 // ---- Meanings of names ----------------------------------------------------------------------------------------------
 
@@ -130,9 +145,10 @@ Entity* Family::inferred_by(const Symbol& symbol, std::vector<Step> outward) {
   return add(name, nullptr, symbol, std::move(outward));
 }
 
-/// Whether two functions or constants of other families, and everything that they reach, become the same text.
+/// Whether two functions or constants of other families, and everything that they reach, become the same text. Those
+/// with a state are two although their text is one.
 bool Family::same_code(const Symbol& a, const Symbol& b, std::set<const Symbol*> seen) const {
-  if (a.is_class() || b.is_class() || a.slices.size() != b.slices.size()) return false;
+  if (a.is_class() || b.is_class() || a.slices.size() != b.slices.size() || has_state(a)) return false;
   if (!seen.insert(&a).second) return true;
   const auto code = [&](const Symbol& symbol) {
     std::string text;
@@ -292,7 +308,7 @@ Fragment Family::flatten() {
   }
   result.add("\n\n}  // namespace modular::flattened::" + spec_.name + "\n");
   for (const size_t index : macros_)
-    result.add((index == *macros_.begin() ? "\n#undef " : "#undef ") + macro_name(parsed().macros[index]) + "\n");
+    result.add((index == *macros_.begin() ? "\n#undef " : "#undef ") + macro_name(index) + "\n");
   return result;
 }
 

@@ -166,8 +166,10 @@ class Family {
   const MemberNames& names_around(const Entity& user);
   bool is_hidden(const Reference& reference, const Reference* before, const std::string& name,
                  const Substitution& arguments, Entity& user);
+  void name_macros();
+  std::string macro_name(size_t index) const;
   std::string macro_definitions();
-  std::string macro_name(const MacroDefinition& macro) const;
+  std::string renamed_in(std::string word, const MacroDefinition& macro);
   std::vector<Replacement> directives_and_macros(SourceSpan span);
 
   struct Use {
@@ -188,8 +190,10 @@ class Family {
       cause_;  // the reference being rendered if it is in the family's own spec; otherwise the cause of the entity
   std::vector<Use> uses_;
   std::map<const Entity*, MemberNames>
-      member_names_;         // members of classes and variables of their functions; looked up only
-  std::set<size_t> macros_;  // indices of the macros that rendered text uses
+      member_names_;                           // members of classes and variables of their functions; looked up only
+  std::set<size_t> macros_;                    // indices of the macros that rendered text uses
+  std::map<size_t, std::string> macro_names_;  // of the specs that the family sees, by index
+  bool are_texts_read_ = false;                // by code of a spec that the family sees
   std::vector<Renaming> renamings_;
   mutable std::set<const MemberName*>
       matched_;  // renames of the family's own spec that applied; looked up, never iterated

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
+#include <tuple>
 
 #include "generator/flatten/family.h"
 #include "generator/resolve/specs.h"
@@ -218,29 +220,35 @@ const Family::MemberNames& Family::names_around(const Entity& user) {
   return known->second;
 }
 
-/// Whether `name`, the new text of a reference to a function, constant or class, would refer to a member of the class
-/// or to a variable instead. `before` is the reference before it.
+/// Whether `name`, the new text of a reference to a function, constant, enumerator or class, would refer to a member of
+/// the class or to a variable instead. `before` is the reference before it.
 bool Family::is_hidden(const Reference& reference, const Reference* before, const std::string& name,
                        const Substitution& arguments, Entity& user) {
   if (reference.kind != Reference::Kind::name || reference.in_macro_body) return false;
   const Symbol* symbol = specs_.symbol(get_declared(*reference.target));
   if (!symbol) return false;
+  // The spec qualifies the name with its family, so a variable may have the same name.
   const bool is_qualified =
       before && before->kind == Reference::Kind::qualifier && before->where.end == reference.where.begin;
-  const std::string& text = file_text(reference.where.file);
-  const bool is_of_enum = !is_qualified && text.compare(reference.where.begin - 2, 2, "::") == 0;
-  if (is_of_enum) return false;
+  if (llvm::isa<clang::EnumConstantDecl>(reference.target) && !is_qualified) {
+    const std::string& text = file_text(reference.where.file);
+    const size_t last =
+        reference.where.begin == 0 ? std::string::npos : text.find_last_not_of(" \t\n", reference.where.begin - 1);
+    if (last != std::string::npos && text[last] == ':' && last > 0 && text[last - 1] == ':')
+      return false;  // of its enum
+  }
   const auto& [members, variables] = names_around(user);
   if (symbol->names_class()) return members.count(name) != 0;
   if (arguments.hidden.count(name)) return true;
-  // The spec qualifies the name with its family, so a variable may have the same name.
   return members.count(name) != 0 || (is_qualified && variables.count(name) != 0);
 }
 
-/// Whether a string is a message for the user. Other strings are values that code may compare.
+/// Whether a string is a message for the user. Other strings are values that code may compare, and so are all where
+/// code reads what an exception says.
 bool Family::is_message(SourceSpan where) const {
-  const std::vector<SourceSpan>& messages = specs_.of_file(where.file)->messages;
-  return std::any_of(messages.begin(), messages.end(), [&](const SourceSpan& one) { return one.contains(where); });
+  const std::vector<SourceSpan>& messages = specs_.of_file(where.file)->texts.messages;
+  return !are_texts_read_ &&
+         std::any_of(messages.begin(), messages.end(), [&](const SourceSpan& one) { return one.contains(where); });
 }
 
 /// Removes directives, because macros are defined once, at the top. Records and renames uses of macros.
@@ -257,30 +265,70 @@ std::vector<Replacement> Family::directives_and_macros(SourceSpan span) {
   for (const SourceSpan& undef : parsed().undefs) remove_line(undef);
   for (const MacroUse& use : parsed().macro_uses) {
     if (!span.contains(use.where)) continue;
-    const MacroDefinition& macro = parsed().macros[use.macro];
     macros_.insert(use.macro);
-    if (parsed().sources.text(use.where) != macro.name) continue;  // in the body of another macro
+    if (parsed().sources.text(use.where) != parsed().macros[use.macro].name) continue;  // in the body of another macro
     Fragment name;
-    name.add(macro_name(macro), use.where);
+    name.add(macro_name(use.macro), use.where);
     edits.push_back({use.where, name});
   }
   return edits;
 }
 
-std::string Family::macro_name(const MacroDefinition& macro) const {
-  const Spec* from = specs_.of_file(macro.where.file);
-  return from && from != &spec_ ? renamed_word(macro.name, from->names, spec_.names) : macro.name;
+/// Names macros like constants. Specs may define one name several times, each until its #undef; here, all definitions
+/// hold to the end of the file, so that each has a name of its own.
+void Family::name_macros() {
+  const std::vector<MacroDefinition>& macros = parsed().macros;
+  const auto from = [&](size_t index) { return specs_.of_file(macros[index].where.file); };
+  std::vector<size_t> seen;  // this family's own first
+  for (size_t index = 0; index < macros.size(); ++index)
+    if (from(index) && spec_.sees(*from(index))) seen.push_back(index);
+  std::stable_sort(seen.begin(), seen.end(), [&](size_t a, size_t b) {
+    const auto position = [&](size_t index) {
+      return std::tuple(from(index) != &spec_, std::string_view(from(index)->name), macros[index].where.begin);
+    };
+    return position(a) < position(b);
+  });
+  std::set<std::string> taken;
+  const auto is_word = [&](const std::string& name) {
+    return std::ranges::any_of(specs_.all(), [&](const auto& spec) {
+      return spec_.sees(*spec) && file_text(spec->file).find(name) != std::string::npos;
+    });
+  };
+  for (const size_t index : seen) {
+    const std::string& written = macros[index].name;
+    const std::string name = from(index) == &spec_ ? written : renamed_word(written, from(index)->names, spec_.names);
+    std::string unique = name;
+    for (int number = 2; !taken.insert(unique).second || (number > 2 && is_word(unique)); ++number)
+      unique = name + "_" + std::to_string(number);
+    macro_names_[index] = unique;
+  }
+}
+
+std::string Family::macro_name(size_t index) const {
+  const auto found = macro_names_.find(index);
+  return found == macro_names_.end() ? parsed().macros[index].name : found->second;
+}
+
+/// `word`, an identifier in the text of `macro`, with this family's name if it is a macro's.
+std::string Family::renamed_in(std::string word, const MacroDefinition& macro) {
+  const std::string* name = nullptr;
+  for (const auto& [index, other] : macro_names_) {
+    const MacroDefinition& defined = parsed().macros[index];
+    if (defined.name != word || defined.where.file != macro.where.file) continue;
+    if (defined.where == macro.where) return other;
+    if (name && *name != other)
+      specs_.reject(macro.where, "macro '" + macro.name + "' names '" + word + "', of which there are several",
+                    "give each of them another name",
+                    {{Diagnostic::Severity::note, defined.where, "one of them", "", {}}});
+    name = &other;
+  }
+  return name ? *name : word;
 }
 
 std::string Family::macro_definitions() {
   std::string result;
-  std::map<std::string, size_t> names;
   for (const size_t index : macros_) {
     const MacroDefinition& macro = parsed().macros[index];
-    if (const auto [other, added] = names.emplace(macro_name(macro), index); !added)
-      specs_.reject(macro.where, "two macros would get the name '" + other->first + "' in family '" + spec_.name + "'",
-                    "rename one of them",
-                    {{Diagnostic::Severity::note, parsed().macros[other->second].where, "the other one", "", {}}});
     const Spec* from = specs_.of_file(macro.where.file);
     const std::string& text = file_text(macro.text.file);
     result += "#define ";
@@ -291,9 +339,8 @@ std::string Family::macro_definitions() {
       const bool is_comment = token.kind == RawToken::Kind::comment, is_text = token.kind == RawToken::Kind::string;
       if (from && from != &spec_ && (is_comment || (is_text && is_message({macro.text.file, token.begin, token.end}))))
         word = renamed_prose(word, is_comment, from->names, spec_.names);
-      for (const MacroDefinition& other : parsed().macros)
-        if (token.kind == RawToken::Kind::identifier && word == other.name && other.where.file == macro.where.file)
-          word = macro_name(other);
+      if (token.kind == RawToken::Kind::identifier)
+        word = token.begin == macro.where.begin ? macro_name(index) : renamed_in(std::move(word), macro);
       result += word;
       at = token.end;
     }

@@ -14,26 +14,12 @@
 namespace modgen {
 namespace {
 
-/// The enclosing namespaces, outermost first, without inline and unnamed ones.
-std::vector<llvm::StringRef> spaces(const clang::Decl& decl) {
-  std::vector<llvm::StringRef> names;
-  for (const clang::DeclContext* at = decl.getDeclContext(); at; at = at->getParent())
-    if (const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(at); space && !space->isInline())
-      names.insert(names.begin(), space->getName());
-  return names;
-}
-
 /// Whether a library that keeps no reference to a variable declares the class: libtorch, or the contract.
 bool is_of_library(const clang::CXXRecordDecl& record) {
-  const std::vector<llvm::StringRef> names = spaces(record);
+  const std::vector<llvm::StringRef> names = spaces_around(record);
   if (names.empty()) return false;
   const bool of_contract = names[0] == "modular" && (names.size() == 1 || names[1] == "nn");
   return of_contract || names[0] == "at" || names[0] == "c10" || names[0] == "torch" || names[0] == "caffe2";
-}
-
-bool is_of_standard(const clang::CXXRecordDecl& record) {
-  const std::vector<llvm::StringRef> names = spaces(record);
-  return !names.empty() && (names[0] == "std" || names[0] == "__gnu_cxx");
 }
 
 bool is_module(const clang::CXXRecordDecl& record) {
@@ -190,16 +176,11 @@ bool has_own_assignment(clang::QualType type) {
                      [](const clang::FieldDecl* field) { return has_own_assignment(field->getType()); });
 }
 
-bool is_of_spec(const clang::Decl& decl) {
-  const std::vector<llvm::StringRef> names = spaces(decl);
-  return names.size() > 1 && names[0] == "modular" && names[1] != "nn";
-}
-
 std::optional<llvm::StringRef> range_algorithm(const clang::CXXOperatorCallExpr& call) {
   const auto* method = llvm::dyn_cast_or_null<clang::CXXMethodDecl>(call.getDirectCallee());
   const auto* named = llvm::dyn_cast<clang::DeclRefExpr>(call.getArg(0)->IgnoreParenImpCasts());
   if (!method || !named || !named->getDecl()->getDeclName().isIdentifier()) return std::nullopt;
-  const std::vector<llvm::StringRef> names = spaces(*method->getParent());
+  const std::vector<llvm::StringRef> names = spaces_around(*method->getParent());
   if (names.size() < 2 || names[0] != "std" || names[1] != "ranges") return std::nullopt;
   return named->getDecl()->getName();
 }

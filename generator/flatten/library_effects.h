@@ -5,6 +5,8 @@
 
 #include <optional>
 
+#include "generator/resolve/origins.h"
+
 namespace clang {
 class CXXMethodDecl;
 class CXXOperatorCallExpr;
@@ -41,9 +43,6 @@ bool has_acting_temporary(const clang::Stmt& code);
 /// Whether `code`, a statement or a body, declares a variable whose destructor acts where the code around it ends, as a
 /// guard's does. Variables of nested blocks do not count.
 bool leaves_a_guard(const clang::Stmt& code);
-
-/// Whether code of a family has the declaration.
-bool is_of_spec(const clang::Decl& decl);
 
 /// The name of the algorithm of std::ranges that is called; empty for other calls.
 std::optional<llvm::StringRef> range_algorithm(const clang::CXXOperatorCallExpr& call);

@@ -11,6 +11,7 @@
 #include "generator/flatten/family.h"
 #include "generator/flatten/library_effects.h"
 #include "generator/flatten/members.h"
+#include "generator/flatten/shared_variables.h"
 #include "generator/flatten/side_effects.h"
 #include "generator/flatten/special_members.h"
 #include "generator/source/slices.h"
@@ -33,17 +34,6 @@ bool has_other_user(const Family& family, const Entity& entity, const Symbol& ow
                      }) ||
          std::any_of(entities.begin(), entities.end(),
                      [&](const auto& one) { return one.get() != &entity && derives(one->levels.front().symbol); });
-}
-
-/// Whether every copy of the variable has the same value, and none is written.
-bool is_constant(const clang::VarDecl& variable) {
-  if (variable.isConstexpr()) return true;
-  if (!variable.getType().isConstQualified()) return false;
-  const clang::VarDecl* definition = variable.getInitializingDeclaration();
-  const clang::Expr* value = definition ? definition->getInit() : nullptr;
-  if (!value || value->isValueDependent() || value->isEvaluatable(variable.getASTContext())) return true;
-  const SideEffects effects = find_side_effects(value, {});
-  return effects.is_pure() && !effects.reads_everything && effects.reads.empty() && effects.read_variables.empty();
 }
 
 /// Finds the code that may learn where a constant is, as opposed to its value: that takes its address, binds it to a
@@ -147,22 +137,6 @@ const clang::Expr* find_locating(const Specs& specs, const clang::VarDecl& const
   return nullptr;
 }
 
-/// The first static variable in `code` that `chosen` accepts; null if there is none.
-const clang::VarDecl* find_static_variable(const clang::Stmt* code,
-                                           const std::function<bool(const clang::VarDecl&)>& chosen) {
-  struct Visitor : SyntaxVisitor {
-    explicit Visitor(const std::function<bool(const clang::VarDecl&)>& chosen) : chosen(chosen) {}
-    const std::function<bool(const clang::VarDecl&)>& chosen;
-    const clang::VarDecl* found = nullptr;
-    bool VisitVarDecl(clang::VarDecl* variable) override {
-      if (!found && variable->isStaticLocal() && chosen(*variable)) found = variable;
-      return true;
-    }
-  } visitor(chosen);
-  visitor.visit(code);
-  return visitor.found;
-}
-
 /// The static variable that `member` is, or that its code declares, if `chosen` accepts it.
 const clang::VarDecl* static_variable(const clang::NamedDecl& member,
                                       const std::function<bool(const clang::VarDecl&)>& chosen) {
@@ -180,6 +154,31 @@ const clang::VarDecl* static_variable(const clang::NamedDecl& member,
 }
 
 }  // namespace
+
+bool is_constant(const clang::VarDecl& variable) {
+  if (variable.isConstexpr()) return true;
+  if (!variable.getType().isConstQualified()) return false;
+  const clang::VarDecl* definition = variable.getInitializingDeclaration();
+  const clang::Expr* value = definition ? definition->getInit() : nullptr;
+  if (!value || value->isValueDependent() || value->isEvaluatable(variable.getASTContext())) return true;
+  const SideEffects effects = find_side_effects(value, {});
+  return effects.is_pure() && !effects.reads_everything && effects.reads.empty() && effects.read_variables.empty();
+}
+
+const clang::VarDecl* find_static_variable(const clang::Stmt* code,
+                                           const std::function<bool(const clang::VarDecl&)>& chosen) {
+  struct Visitor : SyntaxVisitor {
+    explicit Visitor(const std::function<bool(const clang::VarDecl&)>& chosen) : chosen(chosen) {}
+    const std::function<bool(const clang::VarDecl&)>& chosen;
+    const clang::VarDecl* found = nullptr;
+    bool VisitVarDecl(clang::VarDecl* variable) override {
+      if (!found && variable->isStaticLocal() && chosen(*variable)) found = variable;
+      return true;
+    }
+  } visitor(chosen);
+  visitor.visit(code);
+  return visitor.found;
+}
 
 void check_shared_variables(const Family& family, const Entity& entity, const std::vector<Member>& members) {
   for (const Member& member : members) {

@@ -60,6 +60,9 @@ class Reader : public SyntaxVisitor {
   }
   bool VisitTagDecl(clang::TagDecl* local) override {
     if (local->getDeclName()) found.declared.insert(local->getNameAsString());
+    if (const auto* values = llvm::dyn_cast<clang::EnumDecl>(local); values && !values->isScoped())
+      for (const clang::EnumConstantDecl* value : values->enumerators())
+        found.declared.insert(value->getNameAsString());
     return true;
   }
   bool TraverseCXXRecordDecl(clang::CXXRecordDecl* local) override {  // its methods return from themselves
@@ -149,8 +152,8 @@ class Reader : public SyntaxVisitor {
     }
     llvm::StringRef name;
     if (callee->getDeclName().isIdentifier()) name = callee->getName();
-    if (name != "get" && name != "as_const" && name != "forward")
-      write_arguments(*callee, {call->getArgs(), call->getNumArgs()});
+    const bool passes_on = callee->isInStdNamespace() && (name == "get" || name == "as_const" || name == "forward");
+    if (!passes_on) write_arguments(*callee, {call->getArgs(), call->getNumArgs()});
     if (callee->isInStdNamespace()) write_forwarded(*callee, {call->getArgs(), call->getNumArgs()});
     if (is_random(name)) found.writes.insert(kRandom);
     found.checks |= callee->isNoReturn();
@@ -198,7 +201,7 @@ class Reader : public SyntaxVisitor {
     if (method->getDeclName().isIdentifier()) name = method->getName();
     if (is_this(object)) {
       if (name.empty()) return method->isConst() ? run(*method) : writes_anything();
-      if (name.starts_with("register_")) {
+      if (name.starts_with("register_") && !is_of_spec(*method)) {
         found.writes.insert(kRegistry);
         return;
       }

@@ -241,6 +241,7 @@ class SuperCalls {
         definition.getReturnType()->isReferenceType() == site.function.getReturnType()->isReferenceType() &&
         type_text(definition.getReturnType(), call.level) == type_text(site.function.getReturnType(), site.level);
     if (!bound.can_repeat || !(is_statement || is_returned) || find_single(body)) return std::nullopt;
+    if (!llvm::isa<clang::CompoundStmt>(body)) return std::nullopt;  // a function-try-block
     if (is_statement && leaves_a_guard(body)) return std::nullopt;
     // The names of the body's variables must be free in the caller.
     const SourceSpan caller = span(site.code.getSourceRange());

@@ -76,7 +76,8 @@ struct Expr {
     self,       // this
     lambda,     // operands are the captures, `body` the body
     thrown,     // throw: operands[0] is the thrown value, if any
-    unknown,    // a construct whose meaning is not known: name is what messages call it, operands its sub-expressions
+    unknown,    // a construct whose meaning is not known: name is what messages call it, operands its sub-expressions.
+                // Of a pointer to a member, `members` is that member, and `type` its class
     other,      // a constant such as sizeof(T), without operands, or a call through a pointer
   };
   Kind kind = Kind::other;
@@ -87,6 +88,8 @@ struct Expr {
   SourceSpan outer;       // with surrounding parentheses
   bool in_macro = false;  // it comes from a macro body, and `span` is the entire macro use
   bool is_lvalue = false;
+  // Lvalues: neither read nor made const here, so that the code around it may change it or keep a reference to it.
+  bool is_unread = false;
   bool is_reference = false;             // a capture by reference, or a reference field
   bool takes_const_away = false;         // casts: it removes const
   bool may_change = false;               // globals: it is not constant

@@ -36,6 +36,7 @@ class BodyReader {
   Body read(const clang::FunctionDecl& function);
   /// The default argument of `parameter`; null if there is none.
   std::shared_ptr<const Expr> read_default(const clang::ParmVarDecl& parameter);
+  Expr read(const clang::Expr& written_or_not);
   /// The number of a parameter or local variable, from 1 on in the order in which they are first seen.
   uint32_t to_number(const clang::ValueDecl& variable);
 
@@ -66,9 +67,13 @@ class BodyReader {
 
   /// Whether a construction only converts or copies its single argument, so that it can be replaced by the argument.
   bool is_conversion(const clang::CXXConstructExpr& construct) const;
+  /// Whether the constructor that `construct` calls takes its argument `index` for its value, whatever it is bound to.
+  bool takes_value(const clang::CXXConstructExpr& construct, unsigned index) const;
   static bool is_default_construction(const clang::Expr& init);
   void read_construction(const clang::CXXConstructExpr& construct, Expr& result);
   void read_list(const clang::InitListExpr& list, Expr& result);
+  /// Whether an element of `list`, in the form with conversions, is bound to a reference.
+  bool keeps_unread(const clang::InitListExpr& list) const;
   void read_global(const clang::VarDecl& variable, Expr& result);
   /// The value that `field` gets where no initializer names it, in the code at `where`; empty if it is not known.
   /// `initial` is its default member initializer, or null.
@@ -81,14 +86,19 @@ class BodyReader {
 
   // ---- read_expressions.cc ----
 
-  /// `expr` without implicit conversions, parentheses and other nodes that are not written in the source. Adds the
-  /// implicit conversions to `casts`.
-  const clang::Expr& written(const clang::Expr& expr, std::vector<const clang::CastExpr*>* casts = nullptr) const;
+  struct Conversions {
+    std::vector<const clang::CastExpr*> casts;  // the implicit ones
+    bool read = false;                          // they read the value, or make it const
+  };
+  /// `expr` without implicit conversions, parentheses and other nodes that are not written in the source.
+  const clang::Expr& written(const clang::Expr& expr, Conversions* conversions = nullptr) const;
+  static bool is_unread(const clang::Expr& written, const Conversions& conversions) {
+    return written.isLValue() && !written.getType().isConstQualified() && !conversions.read;
+  }
   /// Name of the construct, for messages, if the meaning of `expr` or of one of its conversions is not known; empty
   /// otherwise.
   std::string find_unknown(const clang::Expr& expr, const std::vector<const clang::CastExpr*>& casts) const;
 
-  Expr read(const clang::Expr& written_or_not);
   void read_operands(const clang::Expr& expr, Expr& result);
   void read_reference(const clang::DeclRefExpr& reference, Expr& result);
   void read_operator(std::string name, std::initializer_list<const clang::Expr*> operands, Expr& result);

@@ -47,6 +47,7 @@ struct Field {
   std::optional<int64_t> least, most;  // limits of a config field's numbers, which weaving derives
   std::string registered_as;  // the name passed to register_module or register_parameter in the constructor, or empty
   bool is_initially_shared = false;  // its default member initializer names another member, or `this`
+  std::shared_ptr<Expr> initial;     // that initializer; null for others
   std::vector<Annotation> annotations;
   SourceSpan where;
   Text text;  // the full declaration with its comments, annotations removed

@@ -190,6 +190,8 @@ class ModelReader {
     field.where = token(decl.getLocation());
     const clang::Expr* initial = decl.hasInClassInitializer() ? decl.getInClassInitializer() : nullptr;
     field.is_initially_shared = initial && reads_object(*initial);
+    if (field.is_initially_shared)
+      field.initial = std::make_shared<Expr>(read_value(*initial, decl.getASTContext(), declarations_, file_));
     field.text.slice = owns_text ? slice : SourceSpan{slice.file, slice.end, slice.end};
     std::vector<Edit> edits;
     field.annotations = read_annotations(decl, edits);

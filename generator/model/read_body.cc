@@ -4,6 +4,7 @@
 #include <clang/Lex/Lexer.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "generator/model/body_reader.h"
 #include "generator/resolve/core_language.h"
@@ -118,8 +119,9 @@ void BodyReader::read_arguments(const clang::Expr& init, std::vector<Expr>& out)
   }
   const auto* construct = dyn_cast<clang::CXXConstructExpr>(inner);
   if (construct && !is_conversion(*construct) && !isa<clang::CXXTemporaryObjectExpr>(construct)) {
-    for (const clang::Expr* argument : construct->arguments())
-      if (!isa<clang::CXXDefaultArgExpr>(argument)) out.push_back(read(*argument));
+    Expr made;
+    read_construction(*construct, made);
+    std::ranges::move(made.operands, std::back_inserter(out));
     return;
   }
   out.push_back(read(init));
@@ -340,6 +342,10 @@ Body read_body(const clang::FunctionDecl& function, Declarations& declarations, 
     parameters[i].initial = reader.read_default(parameter);
   }
   return function.doesThisDeclarationHaveABody() ? reader.read(function) : Body();
+}
+
+Expr read_value(const clang::Expr& value, const clang::ASTContext& context, Declarations& declarations, uint32_t file) {
+  return BodyReader(context, declarations, file).read(value);
 }
 
 }  // namespace modgen

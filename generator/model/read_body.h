@@ -15,6 +15,7 @@ namespace clang {
 class ASTContext;
 class CXXRecordDecl;
 class Decl;
+class Expr;
 class FunctionDecl;
 class NamespaceDecl;
 class QualType;
@@ -65,6 +66,9 @@ class InnerDeclarations {
 /// into that file, with index `file`.
 Body read_body(const clang::FunctionDecl& function, Declarations& declarations, uint32_t file,
                std::vector<Parameter>& parameters);
+
+/// Reads a value that no function evaluates, such as a default member initializer.
+Expr read_value(const clang::Expr& value, const clang::ASTContext& context, Declarations& declarations, uint32_t file);
 
 /// Whether the class derives from torch::nn::Module.
 bool is_module_class(const clang::CXXRecordDecl& record);

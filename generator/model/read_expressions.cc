@@ -57,6 +57,13 @@ bool takes_const_away(const clang::ExplicitCastExpr& cast) {
   return cast.isLValue() && from.isConstQualified() && !to.isConstQualified();
 }
 
+/// Whether an implicit conversion of an object reads its value, or makes it const.
+bool reads(const clang::CastExpr& cast) {
+  const clang::QualType type = cast.getType();
+  const clang::QualType named = type->isPointerType() ? type->getPointeeType() : type;
+  return cast.getCastKind() == clang::CK_LValueToRValue || named.isConstQualified();
+}
+
 bool may_be_changed(clang::QualType parameter) {
   if (parameter->isRValueReferenceType()) return false;  // a temporary, or a moved-from value
   const clang::QualType held =
@@ -67,7 +74,7 @@ bool may_be_changed(clang::QualType parameter) {
 
 }  // namespace
 
-const clang::Expr& BodyReader::written(const clang::Expr& expr, std::vector<const clang::CastExpr*>* casts) const {
+const clang::Expr& BodyReader::written(const clang::Expr& expr, Conversions* conversions) const {
   const auto is_own = [&](const clang::FunctionDecl* function) {
     return function && declarations_.callee(*function).home == Callee::Home::family;
   };
@@ -76,7 +83,8 @@ const clang::Expr& BodyReader::written(const clang::Expr& expr, std::vector<cons
     const clang::Expr* before = at;
     at = at->IgnoreParens();
     if (const auto* cast = dyn_cast<clang::ImplicitCastExpr>(at)) {
-      if (casts) casts->push_back(cast);
+      if (conversions) conversions->casts.push_back(cast);
+      if (conversions) conversions->read |= reads(*cast);
       at = cast->getSubExpr();
     } else if (const auto* full = dyn_cast<clang::FullExpr>(at)) {
       at = full->getSubExpr();
@@ -87,6 +95,7 @@ const clang::Expr& BodyReader::written(const clang::Expr& expr, std::vector<cons
     } else if (const auto* replaced = dyn_cast<clang::SubstNonTypeTemplateParmExpr>(at)) {
       at = replaced->getReplacement();
     } else if (const auto* construct = dyn_cast<clang::CXXConstructExpr>(at); construct && is_conversion(*construct)) {
+      if (conversions) conversions->read |= takes_value(*construct, 0);
       at = construct->getArg(0);
     } else if (const auto* list = dyn_cast<clang::CXXStdInitializerListExpr>(at)) {
       at = list->getSubExpr();
@@ -124,8 +133,9 @@ std::string BodyReader::find_unknown(const clang::Expr& expr, const std::vector<
 }
 
 Expr BodyReader::read(const clang::Expr& written_or_not) {
-  std::vector<const clang::CastExpr*> casts;
-  const clang::Expr& expr = written(written_or_not, &casts);
+  Conversions conversions;
+  const clang::Expr& expr = written(written_or_not, &conversions);
+  const std::vector<const clang::CastExpr*>& casts = conversions.casts;
   Expr result;
   result.type = declarations_.type_name(expr.getType());
   result.span = result.outer = find_span(expr.getSourceRange(), &result.in_macro);
@@ -133,6 +143,7 @@ Expr BodyReader::read(const clang::Expr& written_or_not) {
   const clang::SourceLocation begin = expr.getBeginLoc();
   if (isa<clang::CallExpr>(expr) && begin.isMacroID() && !sources_.isMacroArgExpansion(begin)) result.in_macro = true;
   result.is_lvalue = expr.isLValue();
+  result.is_unread = is_unread(expr, conversions);
   if (written_or_not.getSourceRange() != expr.getSourceRange())
     result.outer = find_span(written_or_not.getSourceRange());
   for (const clang::CastExpr* cast : casts)
@@ -141,6 +152,11 @@ Expr BodyReader::read(const clang::Expr& written_or_not) {
     result.kind = Expr::Kind::unknown;
     result.name = std::move(construct);
     read_operands(expr, result);
+    const auto* named = dyn_cast<clang::DeclRefExpr>(&expr);
+    if (const auto* field = named ? dyn_cast<clang::FieldDecl>(named->getDecl()) : nullptr) {
+      result.type = declarations_.type_name(context_.getRecordType(field->getParent()));
+      result.members = {field->getName().str()};
+    }
     return result;
   }
   if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&expr)) {

@@ -1,10 +1,13 @@
 // Objects: constructions, braced lists, and the values of members, arguments and constants that a default or an
 // initializer elsewhere gives.
+#include <clang/AST/DeclTemplate.h>
 #include <clang/AST/ExprCXX.h>
 
 #include <algorithm>
 
+#include "generator/flatten/library_effects.h"
 #include "generator/model/body_reader.h"
+#include "generator/resolve/specs.h"
 
 namespace modgen {
 
@@ -59,6 +62,23 @@ bool stands_for_its_source(std::string_view type) {
   return std::ranges::any_of(kinds, [&](std::string_view kind) { return type.starts_with(kind); });
 }
 
+/// Whether an object of that type holds numbers, and classes of the standard library that hold numbers, as opposed to
+/// references.
+bool holds_values(clang::QualType type) {
+  if (type->isArithmeticType() || type->isEnumeralType() || type->isVoidType()) return true;
+  const auto* record = type->getAsCXXRecordDecl();
+  if (!record || !is_of_standard(*record) || record->getName() == "reference_wrapper") return false;
+  const auto* instance = dyn_cast<clang::ClassTemplateSpecializationDecl>(record);
+  if (!instance) return true;
+  const auto is_value = [](const clang::TemplateArgument& one) {
+    return one.getKind() != clang::TemplateArgument::Type || holds_values(one.getAsType());
+  };
+  return std::ranges::all_of(instance->getTemplateArgs().asArray(), [&](const clang::TemplateArgument& one) {
+    return one.getKind() == clang::TemplateArgument::Pack ? std::ranges::all_of(one.pack_elements(), is_value)
+                                                          : is_value(one);
+  });
+}
+
 }  // namespace
 
 bool is_holder(clang::QualType type) {
@@ -96,6 +116,17 @@ bool BodyReader::is_conversion(const clang::CXXConstructExpr& construct) const {
           stands_for_its_source(declarations_.type_name(construct.getType())));
 }
 
+bool BodyReader::takes_value(const clang::CXXConstructExpr& construct, unsigned index) const {
+  if (!forwards(*construct.getConstructor(), index)) return false;
+  if (!is_holder(construct.getType())) return holds_values(construct.getType());
+  const clang::CXXRecordDecl* module = held_by(*construct.getConstructor()->getParent());
+  const auto may_change = [&](const clang::CXXConstructorDecl* one) {
+    const clang::QualType type = index < one->getNumParams() ? one->getParamDecl(index)->getType() : clang::QualType();
+    return !type.isNull() && type->isLValueReferenceType() && to_binding(type) == Binding::reference;
+  };
+  return !module || !module->hasDefinition() || std::none_of(module->ctor_begin(), module->ctor_end(), may_change);
+}
+
 bool BodyReader::is_default_construction(const clang::Expr& init) {
   const auto* construct = dyn_cast<clang::CXXConstructExpr>(init.IgnoreImplicit());
   return construct && !isa<clang::CXXTemporaryObjectExpr>(construct) && construct->getNumArgs() == 0 &&
@@ -105,8 +136,11 @@ bool BodyReader::is_default_construction(const clang::Expr& init) {
 void BodyReader::read_construction(const clang::CXXConstructExpr& construct, Expr& result) {
   result.kind = Expr::Kind::construct;
   result.name = declarations_.type_name(construct.getType());
-  for (const clang::Expr* argument : construct.arguments())
-    if (!isa<clang::CXXDefaultArgExpr>(argument)) result.operands.push_back(read(*argument));
+  for (unsigned i = 0; i < construct.getNumArgs(); ++i) {
+    if (isa<clang::CXXDefaultArgExpr>(construct.getArg(i))) continue;
+    result.operands.push_back(read(*construct.getArg(i)));
+    if (takes_value(construct, i)) result.operands.back().is_unread = false;
+  }
   if (const Callee& callee = declarations_.callee(*construct.getConstructor()); callee.home == Callee::Home::family)
     result.callee = std::make_shared<Callee>(callee);
 }
@@ -136,6 +170,17 @@ void BodyReader::read_list(const clang::InitListExpr& list, Expr& result) {
   const clang::InitListExpr* syntactic =
       list.isSemanticForm() && list.getSyntacticForm() ? list.getSyntacticForm() : &list;
   for (const clang::Expr* element : syntactic->inits()) result.operands.push_back(read(*element));
+  // Only the other form has the conversions.
+  if (semantic && !keeps_unread(*semantic))
+    for (Expr& element : result.operands) element.is_unread = false;
+}
+
+bool BodyReader::keeps_unread(const clang::InitListExpr& list) const {
+  return std::ranges::any_of(list.inits(), [&](const clang::Expr* element) {
+    if (const auto* inner = dyn_cast<clang::InitListExpr>(element)) return keeps_unread(*inner);
+    Conversions conversions;
+    return is_unread(written(*element, &conversions), conversions);
+  });
 }
 
 std::optional<Expr> BodyReader::default_value(const clang::FieldDecl& field, const clang::Expr* initial,

@@ -20,6 +20,13 @@ bool is_accessor(std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+/// Whether a change of `expr`, as the code around it may make, is one of what it names.
+bool names_object(const Expr& expr) {
+  const bool is_element = expr.kind == Expr::Kind::op && (expr.name == "[]" || expr.name == "*");
+  return expr.kind == Expr::Kind::field || expr.kind == Expr::Kind::local || expr.kind == Expr::Kind::method ||
+         expr.kind == Expr::Kind::cast || is_element;
+}
+
 bool returns(const Stmt& statement) {
   return statement.kind == Stmt::Kind::ret || std::ranges::any_of(statement.then_body, returns) ||
          std::ranges::any_of(statement.else_body, returns);
@@ -30,6 +37,11 @@ class Marker {
   /// `owner` is the function's class, or null.
   Marker(std::vector<Class>& classes, Class* owner, Function& function)
       : classes_(classes), owner_(owner), function_(function) {}
+
+  /// Looks for references to other fields in the default member initializer of `field`.
+  void run(Field& field) {
+    if (field.initial) look(*field.initial, nullptr);
+  }
 
   void run() {
     for (Initializer& initializer : function_.body.initializers) {
@@ -63,6 +75,7 @@ class Marker {
   void look(Stmt& statement, bool is_certain) {
     const bool binds = statement.kind == Stmt::Kind::declare || statement.kind == Stmt::Kind::range_for;
     if (binds && statement.binding == Binding::reference && !statement.exprs.empty()) change(statement.exprs[0]);
+    if (statement.kind == Stmt::Kind::range_for) harmless_.insert(&statement.exprs[0]);
     const bool sets = is_certain && statement.kind == Stmt::Kind::expression;
     for (Expr& expr : statement.exprs) look(expr, sets ? &statement.exprs[0] : nullptr);
     for (auto* body : {&statement.then_body, &statement.else_body})
@@ -74,8 +87,16 @@ class Marker {
     for_each_expr(outer, [&](Expr& expr) {
       if (expr.body) {
         Body body = *expr.body;
+        std::set<const Expr*> around;
+        std::swap(around, harmless_);
         for (Stmt& statement : body.statements) look(statement, false);
+        std::swap(around, harmless_);  // without what ends with `body`
       }
+      if (!expr.members.empty() && expr.kind == Expr::Kind::unknown)
+        if (Field* field = find_field(find_class(expr.type), expr.members[0])) field->varies = true;
+      find_harmless(expr, once);
+      // Whatever else it is bound to may change it.
+      if (expr.is_unread && names_object(expr) && !harmless_.contains(&expr)) change(expr);
       const bool counts = expr.kind == Expr::Kind::op && (expr.name == "++" || expr.name == "--");
       const bool points = expr.kind == Expr::Kind::op && expr.name == "&" && expr.operands.size() == 1;
       if (expr.operands.empty()) return;
@@ -92,6 +113,20 @@ class Marker {
     });
   }
 
+  /// Notes the operands of `expr` that are neither changed nor kept unless `expr` is, or as other code here finds.
+  void find_harmless(const Expr& expr, const Expr* once) {
+    const std::vector<Expr>& operands = expr.operands;
+    if (operands.empty()) return;
+    const bool is_op = expr.kind == Expr::Kind::op;
+    const bool is_part =
+        expr.kind == Expr::Kind::field || expr.kind == Expr::Kind::method ||
+        (is_op && (expr.name == "[]" || expr.name == "," || (expr.name == "*" && operands.size() == 1)));
+    const bool is_cast = expr.kind == Expr::Kind::cast && (expr.type == "void" || (expr.is_lvalue && !expr.is_unread));
+    if (is_part || is_cast || (&expr == once && is_op && expr.name == "=")) harmless_.insert(&operands[0]);
+    const bool selects = is_op && (expr.name == "?:" || expr.name == ",") && !expr.is_unread;
+    for (size_t i = 1; selects && i < operands.size(); ++i) harmless_.insert(&operands[i]);
+  }
+
   void set(const Expr& target) {
     const bool is_own = target.kind == Expr::Kind::field && target.operands.empty();
     Field* field = is_own ? find_field(owner_, target.name) : nullptr;
@@ -105,6 +140,8 @@ class Marker {
     } else if (target.kind == Expr::Kind::local) {
       for (Parameter& parameter : function_.parameters)
         if (parameter.variable == target.variable) parameter.varies = true;
+    } else if (target.kind == Expr::Kind::construct) {
+      return;  // what it refers to has been marked where it is bound
     } else if (target.kind == Expr::Kind::call || target.kind == Expr::Kind::list || target.name == "?:") {
       for (const Expr& operand : target.operands) change(operand);  // std::tie(a, b)
     } else if (!target.operands.empty()) {
@@ -133,6 +170,7 @@ class Marker {
   Class* owner_;
   Function& function_;
   std::set<const Field*> set_;
+  std::set<const Expr*> harmless_;  // looked up, never iterated
 };
 
 }  // namespace
@@ -140,6 +178,9 @@ class Marker {
 void mark_varying(FamilyModel& family) {
   for (Class& owner : family.classes)
     for (Function& function : owner.functions) Marker(family.classes, &owner, function).run();
+  Function none;
+  for (Class& owner : family.classes)
+    for (Field& field : owner.fields) Marker(family.classes, &owner, none).run(field);
   for (Class& inner : family.inner_classes)
     for (Function& function : inner.functions) Marker(family.classes, nullptr, function).run();
   for (auto* functions : {&family.functions, &family.friends, &family.instances})

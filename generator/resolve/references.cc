@@ -253,37 +253,4 @@ std::vector<Reference> collect_references(const clang::NamespaceDecl& space, con
   return found;
 }
 
-std::vector<SourceSpan> collect_messages(const clang::NamespaceDecl& space, const clang::SourceManager& manager,
-                                         const Parsed& parsed) {
-  struct Strings : SyntaxVisitor {
-    std::vector<clang::SourceRange> found;
-    bool VisitStringLiteral(clang::StringLiteral* literal) override {
-      for (unsigned index = 0; index < literal->getNumConcatenated(); ++index)
-        found.push_back(literal->getStrTokenLoc(index));
-      return true;
-    }
-  };
-  struct Messages : SyntaxVisitor {
-    Strings strings;
-    bool VisitCXXThrowExpr(clang::CXXThrowExpr* expr) override { return strings.visit(expr); }
-    bool VisitCallExpr(clang::CallExpr* call) override {
-      const clang::FunctionDecl* callee = call->getDirectCallee();
-      const bool checks = callee && callee->getDeclName().isIdentifier() && callee->getName().starts_with("torchCheck");
-      return !checks || strings.visit(call);
-    }
-    bool VisitCXXMethodDecl(clang::CXXMethodDecl* method) override {
-      const bool prints = method->getDeclName().isIdentifier() && method->getName() == "pretty_print";
-      return !prints || !method->hasBody() || strings.visit(method->getBody());
-    }
-  } visitor;
-  visitor.visit(&space);
-  std::vector<SourceSpan> messages;
-  for (const clang::SourceRange& range : visitor.strings.found) {
-    messages.push_back(parsed.span(manager, range));
-    if (range.getBegin().isMacroID())
-      messages.push_back(parsed.token(manager, manager.getSpellingLoc(range.getBegin())));
-  }
-  return messages;
-}
-
 }  // namespace modgen

@@ -43,8 +43,4 @@ struct Reference {
 std::vector<Reference> collect_references(const clang::NamespaceDecl& space, const clang::SourceManager& manager,
                                           const Parsed& parsed);
 
-/// The strings in `space` that are messages for the user: thrown, checked with TORCH_CHECK or pretty-printed.
-std::vector<SourceSpan> collect_messages(const clang::NamespaceDecl& space, const clang::SourceManager& manager,
-                                         const Parsed& parsed);
-
 }  // namespace modgen

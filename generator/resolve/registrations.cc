@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "generator/resolve/origins.h"
 #include "generator/source/syntax_visitor.h"
 
 namespace modgen {
@@ -44,7 +45,7 @@ const clang::StringLiteral* registered_literal(const clang::CallExpr& call) {
   const clang::FunctionDecl* callee = call.getDirectCallee();
   Literal literal;
   if (callee && callee->getDeclName().isIdentifier() && callee->getName().starts_with("register_") &&
-      call.getNumArgs() > 0)
+      call.getNumArgs() > 0 && !is_of_spec(*callee))
     literal.visit(call.getArg(0));
   return literal.found;
 }

@@ -105,6 +105,14 @@ struct SelfRead {
 /// reference.
 std::vector<SelfRead> self_reads(const clang::NamespaceDecl& space);
 
+/// A form of C++ that modgen cannot flatten, wherever it is.
+struct UnsupportedForm {
+  std::string name, advice;
+  clang::SourceLocation where;
+};
+/// Those in `space`, in source order.
+std::vector<UnsupportedForm> unsupported_forms(const clang::NamespaceDecl& space);
+
 /// A member of a base that code of `space` names of an object of the base, where the same code also sees an object of a
 /// class that declares the member again as one of the base: by a conversion, a copy, or a function's result. C++ means
 /// the base's member, and the one class that flattening makes has only the other.

@@ -95,7 +95,7 @@ void Specs::read_new() {
     Spec& spec = *specs_[index];
     if (!spec.space) continue;
     spec.references = collect_references(*spec.space, manager(), parsed_);
-    spec.messages = collect_messages(*spec.space, manager(), parsed_);
+    spec.texts = collect_texts(*spec.space, manager(), parsed_);
     std::set<const Spec*> reported;
     for (const Reference& reference : spec.references) {
       const Symbol* target = symbol(reference.target);
@@ -104,6 +104,8 @@ void Specs::read_new() {
                "add #include \"modular/" + target->spec->name + ".h\"", {},
                include_spec(parsed_, reference.where.file, target->spec->name));
     }
+    for (const UnsupportedForm& form : unsupported_forms(*spec.space))
+      reject(parsed_.token(manager(), form.where), "modgen does not support " + form.name, form.advice);
     for (const WrongRemake& wrong : wrong_remakes(*spec.space))
       reject(parsed_.span(manager(), wrong.where), wrong.message, wrong.advice);
     for (const SelfRead& read : self_reads(*spec.space))
@@ -144,8 +146,13 @@ Symbol* Specs::symbol(const clang::Decl* decl) const {
   if (!decl) return nullptr;
   if (llvm::isa<clang::CXXConstructorDecl, clang::CXXDestructorDecl>(decl))
     decl = llvm::cast<clang::CXXMethodDecl>(decl)->getParent();
+  if (llvm::isa<clang::EnumConstantDecl>(decl)) decl = llvm::cast<clang::Decl>(decl->getDeclContext());
   const auto found = by_decl_.find(decl->getCanonicalDecl());
   return found == by_decl_.end() ? nullptr : found->second;
+}
+
+bool Specs::is_text(const clang::StringLiteral& literal) const {
+  return std::ranges::any_of(specs_, [&](const auto& spec) { return spec->texts.literals.contains(&literal); });
 }
 
 bool Specs::is_entry(const Symbol& symbol) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "generator/resolve/references.h"
+#include "generator/resolve/texts.h"
 #include "generator/source/annotations.h"
 #include "generator/source/names.h"
 #include "generator/source/parsed.h"
@@ -20,6 +21,7 @@ class Decl;
 class FunctionDecl;
 class NamedDecl;
 class NamespaceDecl;
+class StringLiteral;
 class TypedefNameDecl;
 }  // namespace clang
 
@@ -84,7 +86,7 @@ struct Spec {
   std::vector<Slice> slices;           // slices of the namespace
   std::vector<Symbol*> symbols;        // in source order
   std::vector<Reference> references;   // in source order
-  std::vector<SourceSpan> messages;    // strings that are messages for the user
+  Texts texts;                         // strings for people
   bool sees(const Spec& other) const;  // whether `other` is this spec or included, directly or indirectly
   /// The prefixes that this family's classes put before the names of `base`'s classes, with the number of classes for
   /// each.
@@ -105,10 +107,14 @@ class Specs {
 
   Spec* family(const std::string& name) const;
   Spec* of_file(uint32_t file) const;
-  /// The symbol that `decl` belongs to, as class, holder, alias, constructor or overload; null if no spec declares it.
+  /// The symbol that `decl` belongs to, as class, holder, alias, constructor, overload or enumerator; null if no spec
+  /// declares it.
   Symbol* symbol(const clang::Decl* decl) const;
   /// The spec of a family's namespace; null for other namespaces.
   Spec* of_namespace(const clang::NamespaceDecl* space) const;
+
+  /// Whether the string is text for people.
+  bool is_text(const clang::StringLiteral& literal) const;
 
   /// Whether `symbol` is a class marked with MODEL_ENTRY.
   bool is_entry(const Symbol& symbol) const;

@@ -218,7 +218,9 @@ void check_standard_output() {
 namespace fs = std::filesystem;
 
 std::optional<fs::path> cache_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return fs::path(cache) / "modgen";
+  // The XDG specification has relative paths ignored.
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && fs::path(cache).is_absolute())
+    return fs::path(cache) / "modgen";
   if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache/modgen";
   return std::nullopt;
 }

@@ -61,7 +61,8 @@ void let_writes_fail();
 /// Throws std::runtime_error if writing to standard output failed.
 void check_standard_output();
 
-/// $XDG_CACHE_HOME/modgen or ~/.cache/modgen; nullopt if neither XDG_CACHE_HOME nor HOME is set.
+/// $XDG_CACHE_HOME/modgen, if that is an absolute path, or ~/.cache/modgen; nullopt if neither XDG_CACHE_HOME nor HOME
+/// is set.
 std::optional<std::filesystem::path> cache_folder();
 
 /// Creates `folder` if possible. Returns the reason why no file can be written to it; empty if files can.

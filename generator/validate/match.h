@@ -100,7 +100,8 @@ class Match {
   bool calls(const clang::Stmt* flattened, const clang::CXXMethodDecl& callee) const;
   /// Whether the callee is a function of a library, by its name.
   bool names_library(const clang::Stmt& callee) const;
-  bool is_made_by_macro(const clang::Expr& literal) const;
+  bool is_written_in_spec(const clang::Expr& literal) const;
+  bool skips_place(const clang::Expr& literal);
   /// Whether a qualified name refers to the base's member, regardless of redefinitions.
   bool names_base(const clang::Expr& name) const;
 

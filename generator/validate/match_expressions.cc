@@ -269,12 +269,10 @@ bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const B
   if (isa<clang::CXXThisExpr, clang::SourceLocExpr>(spec)) return true;
   if (const auto* name = dyn_cast<clang::PredefinedExpr>(&spec)) {
     const auto& other = *clang::cast<clang::PredefinedExpr>(&flattened);
-    return is_made_by_macro(spec) || name->getFunctionName()->getBytes() == other.getFunctionName()->getBytes() ||
+    const clang::StringLiteral *here = other.getFunctionName(), *there = name->getFunctionName();
+    if (!here || !there) return true;  // in a template, of which instances are compared
+    return here->getBytes() == there->getBytes() || !is_written_in_spec(spec) ||
            differs(flattened, "this is the name of another function than in the spec");
-  }
-  if (isa<clang::StringLiteral, clang::IntegerLiteral>(spec) && is_made_by_macro(spec)) {
-    ++validation_.skipped["literals that macros make from source locations and conditions"];
-    return true;
   }
   if (const auto* op = dyn_cast<clang::CXXOperatorCallExpr>(&spec)) {
     // The operands first: they decide which operator function it is.
@@ -292,7 +290,7 @@ bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const B
   if (const auto* text = dyn_cast<clang::StringLiteral>(&spec))
     return literals(*clang::cast<clang::StringLiteral>(&flattened), *text, scope);
   if (const auto* number = dyn_cast<clang::IntegerLiteral>(&spec))
-    return clang::cast<clang::IntegerLiteral>(&flattened)->getValue() == number->getValue() ||
+    return clang::cast<clang::IntegerLiteral>(&flattened)->getValue() == number->getValue() || skips_place(spec) ||
            differs(flattened, "this is another number than in the spec");
   if (const auto* number = dyn_cast<clang::FloatingLiteral>(&spec))
     return clang::cast<clang::FloatingLiteral>(&flattened)->getValue().bitwiseIsEqual(number->getValue()) ||
@@ -368,10 +366,18 @@ bool Match::refers(const clang::ValueDecl& flattened, const clang::ValueDecl& sp
 bool Match::literals(const clang::StringLiteral& flattened, const clang::StringLiteral& spec,
                      const BindingScope& scope) {
   if (flattened.getBytes() == spec.getBytes()) return true;
-  // Prose with the family's name, or the name of a member.
   const Level& level = *scope.context.level;
   const std::string before = spec.getBytes().str(), after = flattened.getBytes().str();
-  if (counterparts_.family().message_text(before, level, *scope.context.entity) == after) return true;
+  if (counterparts_.family().specs().is_text(spec)) {
+    if (skips_place(spec)) return true;
+    // Prose with the family's name, or the name of a member.
+    const Family& family = counterparts_.family();
+    if (family.message_text(before, level, *scope.context.entity) == after ||
+        renamed_prose(before, /*is_comment=*/false, level.symbol->spec->names, family.spec().names) == after)
+      return true;
+  }
+  if (!is_written_in_spec(spec))
+    return differs(flattened, "a macro makes this text of names, which are others than in the spec");
   return is_name_for(before, after, scope) || differs(flattened, "this is another text than in the spec");
 }
 
@@ -384,10 +390,18 @@ bool Match::is_name_for(const std::string& before, const std::string& after, con
   return before == after;
 }
 
-/// Whether a macro's body made the literal (a file, a line or the text of a condition), as opposed to a macro argument.
-bool Match::is_made_by_macro(const clang::Expr& literal) const {
-  const clang::SourceLocation where = literal.getBeginLoc();
-  return where.isMacroID() && !counterparts_.manager().isMacroArgExpansion(where);
+/// Whether a token of a spec is the literal, as opposed to one that a macro of a library has, or makes of a place or of
+/// its argument.
+bool Match::is_written_in_spec(const clang::Expr& literal) const {
+  const SourceSpan where = counterparts_.locate(counterparts_.manager().getSpellingLoc(literal.getBeginLoc()));
+  return counterparts_.family().specs().of_file(where.file) != nullptr;
+}
+
+/// Counts a literal that a library's macro makes, as checks do of the place and the condition.
+bool Match::skips_place(const clang::Expr& literal) {
+  if (is_written_in_spec(literal)) return false;
+  ++validation_.skipped["literals that macros make from source locations and conditions"];
+  return true;
 }
 
 bool Match::names_base(const clang::Expr& name) const {

@@ -72,7 +72,10 @@ void add_guards(const std::vector<Stmt>& statements, SourceSpan inside, Guards& 
 /// Whether `body` sets the variable again after its declaration.
 bool sets_again(const Body& body, uint32_t variable) {
   bool found = false;
-  for_each_expr(body, [&](const Expr& expr) { found |= sets_variable(expr, variable); });
+  for_each_expr(body, [&](const Expr& expr) {
+    const bool is_named = expr.kind == Expr::Kind::local && expr.variable == variable;
+    found |= sets_variable(expr, variable) || (is_named && expr.is_unread);
+  });
   return found;
 }
 

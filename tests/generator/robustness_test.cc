@@ -75,6 +75,16 @@ class Robustness : public CommandLine {
 
 using Cache = Robustness;
 
+TEST_F(Cache, WithARelativePathIsIgnored) {
+  const char* before = std::getenv("XDG_CACHE_HOME");
+  const std::string kept = before ? before : "";
+  ASSERT_EQ(setenv("XDG_CACHE_HOME", "build/cache", 1), 0);
+  const std::optional<fs::path> found = cache_folder();
+  before ? setenv("XDG_CACHE_HOME", kept.c_str(), 1) : unsetenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  EXPECT_EQ(found, home && *home ? std::optional(fs::path(home) / ".cache/modgen") : std::nullopt);
+}
+
 TEST_F(Cache, ThatIsReadOnlyIsUsed) {
   const std::optional<std::string> prefix = without_override();
   if (!prefix) GTEST_SKIP() << "root's own permissions cannot be dropped here";

@@ -1,0 +1,20 @@
+// Where code reads what an exception says, every message stays as it is.
+#pragma once
+
+#include "modular/alpha.h"
+
+namespace modular::beta {
+MODULAR_FAMILY(Beta);
+
+struct BetaBox : alpha::AlphaBox {
+  bool fails() const {
+    try {
+      fail();
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what()) == "alpha failed";
+    }
+    return false;
+  }
+};
+
+}  // namespace modular::beta
