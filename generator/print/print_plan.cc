@@ -200,8 +200,9 @@ std::string definition(const FamilyModel& family, const EntryPlan& plan) {
   if (plan.stacks.size() > 1)
     text = "// The stack of " + plan.entry + " that runs first.\ninline const Stack " + entry_name(family, plan.entry) +
            "_first_stack = {\n" + stack_members(plan.stacks.front()) + "};\n\n";
-  return text + comment(plan) + "inline const Plan " + plan_name(family, plan) + " = {\n" + members(family, plan) +
-         "};\n\n";
+  const std::string rows = members(family, plan);
+  return text + comment(plan) + "inline const Plan " + plan_name(family, plan) + " = {" +
+         (rows.empty() ? rows : "\n" + rows) + "};\n\n";
 }
 
 }  // namespace

@@ -77,8 +77,7 @@ class AlphaForConditionalGenerationImpl : public Module {
 TORCH_MODULE(AlphaForConditionalGeneration);
 
 // The parallel plan of AlphaForConditionalGeneration.
-inline const Plan alpha_for_conditional_generation_plan = {
-};
+inline const Plan alpha_for_conditional_generation_plan = {};
 
 inline const bool alpha_for_conditional_generation_registered =
     register_entry<AlphaForConditionalGeneration, AlphaConfig>(
