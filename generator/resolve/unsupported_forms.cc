@@ -8,7 +8,7 @@
 namespace modgen {
 namespace {
 
-class Finder : public SyntaxVisitor {
+class UnsupportedForms : public SyntaxVisitor {
  public:
   std::vector<UnsupportedForm> found;
 
@@ -39,7 +39,7 @@ class Finder : public SyntaxVisitor {
 }  // namespace
 
 std::vector<UnsupportedForm> unsupported_forms(const clang::NamespaceDecl& space) {
-  Finder finder;
+  UnsupportedForms finder;
   finder.visit(&space);
   return std::move(finder.found);
 }

@@ -94,9 +94,7 @@ struct DataSection : DataOptions {
     visit("partitions", partitions,
           "order: number of partitions; 0 for the data-parallel ranks at the start of the run", 0, kMostSamples);
     visit("repartition", repartition,
-          "with order = partitions: if the number of row groups is not a multiple of the partitions, rewrite the files "
-          "into "
-          "train.dir with other row groups");
+          "order: if partitions do not divide the number of row groups, rewrite the files with others, into train.dir");
     visit("mask_probability", mask_probability, "masked-lm and masked-item: fraction of the tokens or items to predict",
           0);
     visit("mask_token", mask_token, "masked-lm: id that replaces a masked token", -1);
