@@ -105,7 +105,7 @@ TEST(ShardRules, LocalCounts) {
       << "heads per key head are the same on every rank";
   EXPECT_REFUSED("two tp-local counts", "op *", {count(true), count(true)}, "long");
   EXPECT_REFUSED("unproven", "op /", {count(true), literal(2)}, "long");
-  EXPECT_REFUSED("meets a number that is not split", "op +", {count(true), literal(1)}, "long");
+  EXPECT_REFUSED("combined with a global number", "op +", {count(true), literal(1)}, "long");
 }
 
 TEST(ShardRules, ViewFactorsTheSplitDimensionByALocalCount) {
