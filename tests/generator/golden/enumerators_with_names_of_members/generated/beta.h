@@ -27,7 +27,7 @@ struct BetaBox {
   int64_t as_number() const { return as<int64_t>(); }
   int64_t inner() const {
     enum { kFast = 7 };
-    return kFast * beta::kFast;
+    return int64_t{kFast} * beta::kFast;
   }
 };
 

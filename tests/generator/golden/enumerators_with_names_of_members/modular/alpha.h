@@ -25,7 +25,7 @@ struct AlphaBox {
   int64_t as_number() const { return as<int64_t>(); }
   int64_t inner() const {
     enum { kFast = 7 };
-    return kFast * alpha::kFast;
+    return int64_t{kFast} * alpha::kFast;
   }
 };
 

@@ -21,7 +21,7 @@ struct BetaBox {
   std::array<int64_t, beta::kFast> values;
   uint64_t bits : beta::kFast = 0;
   BetaMode mode = BetaMode::kFast;
-  int64_t cell() const { return Cell<int64_t>().get() + (mode == beta::kSlow ? beta::kFast : kBoth); }
+  int64_t cell() const { return Cell<int64_t>().get() + (mode == beta::kSlow ? int64_t{beta::kFast} : int64_t{kBoth}); }
 
   int64_t sum() const { return kFast + kSlow + beta::kFast + cell(); }
 };

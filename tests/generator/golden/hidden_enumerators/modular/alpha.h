@@ -19,7 +19,7 @@ struct AlphaBox {
   std::array<int64_t, kFast> values;
   uint64_t bits : kFast = 0;
   AlphaMode mode = AlphaMode::kFast;
-  int64_t cell() const { return Cell<int64_t>().get() + (mode == kSlow ? kFast : kBoth); }
+  int64_t cell() const { return Cell<int64_t>().get() + (mode == kSlow ? int64_t{kFast} : int64_t{kBoth}); }
 };
 
 }  // namespace modular::alpha

@@ -65,7 +65,7 @@ class BetaForConditionalGenerationImpl : public Module {
     return cross_entropy_outputs(lm_head(read), batch, next_tokens);
   }
 
-  AttentionMask mask_of_text(const Batch& batch) { return whole_mask(); }
+  AttentionMask mask_of_text(const Batch&) { return whole_mask(); }
 
   BetaConfig config;
   nn::Conv2d patches;

@@ -11,7 +11,7 @@ class MODEL_ENTRY("image-text-to-text") BetaForConditionalGenerationImpl
  public:
   using AlphaForConditionalGenerationImpl::AlphaForConditionalGenerationImpl;
 
-  AttentionMask mask_of_text(const Batch& batch) { return whole_mask(); }
+  AttentionMask mask_of_text(const Batch&) { return whole_mask(); }
 };
 
 }  // namespace modular::beta
