@@ -267,6 +267,12 @@ void SpecReader::check_used_functions() {
 bool SpecReader::reject_outside_class(const clang::Decl& decl) {
   if (!decl.getDeclContext()->isRecord()) return false;
   const auto* function = decl.getAsFunction();
+  const bool is_nested = decl.getDeclContext()->getParent()->isRecord();
+  if (function && is_nested && !function->isDefaulted()) {
+    specs_.reject(core(decl), "modgen does not move a method of a nested class into it",
+                  "define it in the nested class");
+    return true;
+  }
   if (function && !function->isDefaulted()) return false;
   specs_.reject(core(decl),
                 function                          ? "modgen does not move '= default' into the class"

@@ -159,11 +159,11 @@ bool Counterparts::replaces(const clang::NamedDecl& own, const clang::NamedDecl&
            family_.parameter_types(*function, *context.level, *context.entity) ==
                family_.parameter_types(*other, *context.level, *context.entity);
   };
-  // Inherited code runs the replacement. Code that sees both has chosen the base's, unless they cannot be told apart.
-  // An overload does not replace another one.
+  // Inherited code runs the replacement. Code that sees both functions has chosen the base's, which the replacement may
+  // call itself.
   if (here && there) {
     const bool sees_both = context.level->symbol->spec->sees(*here->spec);
-    return here != there && (!sees_both || !function || !other || same_types());
+    return here != there && (!sees_both || !function || !other);
   }
   const auto befriending = [&](const clang::NamedDecl& decl) {
     const auto* record = llvm::dyn_cast<clang::CXXRecordDecl>(decl.getLexicalDeclContext());
