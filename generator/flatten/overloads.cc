@@ -13,6 +13,7 @@
 
 #include "generator/flatten/family.h"
 #include "generator/flatten/members.h"
+#include "generator/resolve/object_types.h"
 #include "generator/source/syntax_visitor.h"
 
 namespace modgen {
@@ -49,12 +50,6 @@ size_t least_arguments(const clang::FunctionDecl& function) {
 /// Whether a template's parameter of that type takes everything, as `const T&` does.
 bool takes_anything(clang::QualType type) {
   return type.getNonReferenceType().getCanonicalType()->isTemplateTypeParmType();
-}
-
-const clang::CXXRecordDecl* class_of(clang::QualType type) {
-  type = type.getNonReferenceType();
-  if (type->isPointerType()) type = type->getPointeeType();
-  return type->getAsCXXRecordDecl();
 }
 
 /// Whether C++ may call the operator `one` where `other` is written: `==` for `!=`, `<=>` for the four of an order.
@@ -137,7 +132,7 @@ class Ranking {
 
  private:
   bool is_object(clang::QualType type) const {
-    const clang::CXXRecordDecl* record = class_of(type);
+    const clang::CXXRecordDecl* record = get_class(type.getNonReferenceType());
     return record && std::any_of(entity_.levels.begin(), entity_.levels.end(), [&](const Level& one) {
              return one.symbol->record->getCanonicalDecl() == record->getCanonicalDecl();
            });
@@ -228,7 +223,7 @@ void check_call_operators(const Family& family, const Entity& user, const Level&
   }
   for (const clang::FunctionDecl* function : functions)
     for (const clang::ParmVarDecl* parameter : function->parameters()) {
-      const Derived derived = find_derived(family, user, level, class_of(parameter->getType()));
+      const Derived derived = find_derived(family, user, level, get_class(parameter->getType().getNonReferenceType()));
       if (!derived.entity) continue;
       const Ranking ranking(family, *derived.entity);
       const bool is_chosen = std::any_of(templates.begin(), templates.end(), [&](const clang::FunctionDecl* one) {
@@ -287,7 +282,8 @@ void check_overloads(const Family& family) {
       const clang::FunctionDecl* function = decl->getAsFunction();
       if (!function || !is_library_template(level.symbol->name)) continue;
       for (const clang::ParmVarDecl* parameter : function->parameters())
-        if (const Derived derived = find_derived(family, *entity, level, class_of(parameter->getType()));
+        if (const Derived derived =
+                find_derived(family, *entity, level, get_class(parameter->getType().getNonReferenceType()));
             derived.entity) {
           Ranking(family, *derived.entity).check_library({function, derived.level, true});
           break;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "generator/model/read_body.h"
+#include "generator/resolve/origins.h"
 #include "generator/source/syntax_visitor.h"
 
 namespace modgen {
@@ -18,15 +19,6 @@ constexpr std::string_view kExtra = "flattened::";
 std::string without_extra(std::string name) {
   for (size_t at; (at = name.find(kExtra)) != std::string::npos;) name.erase(at, kExtra.size());
   return name;
-}
-
-bool derives_from(const clang::CXXRecordDecl& record, std::string_view name) {
-  if (record.getQualifiedNameAsString() == name) return true;
-  if (!record.hasDefinition()) return false;
-  return std::any_of(record.bases_begin(), record.bases_end(), [&](const clang::CXXBaseSpecifier& base) {
-    const auto* from = base.getType()->getAsCXXRecordDecl();
-    return from && derives_from(*from, name);
-  });
 }
 
 struct InnerFinder : SyntaxVisitor {

@@ -1,7 +1,8 @@
 #include "generator/resolve/object_types.h"
 
-#include <algorithm>
 #include <set>
+
+#include "generator/resolve/origins.h"
 
 namespace modgen {
 namespace {
@@ -37,13 +38,7 @@ bool is_declared_by_specs(const clang::FunctionDecl& function) {
   return context && is_namespace_of_spec(*context);
 }
 
-bool is_config(const clang::CXXRecordDecl& record) {
-  return record.getQualifiedNameAsString() == "modular::Config" ||
-         std::any_of(record.bases_begin(), record.bases_end(), [](const clang::CXXBaseSpecifier& base) {
-           const clang::CXXRecordDecl* from = get_class(base.getType());
-           return from && is_config(*from);
-         });
-}
+bool is_config(const clang::CXXRecordDecl& record) { return derives_from(record, "modular::Config"); }
 
 std::vector<clang::QualType> get_types(llvm::ArrayRef<clang::TemplateArgument> arguments) {
   std::vector<clang::QualType> types;

@@ -1,8 +1,19 @@
 #include "generator/resolve/origins.h"
 
-#include <clang/AST/Decl.h>
+#include <clang/AST/DeclCXX.h>
+
+#include <algorithm>
 
 namespace modgen {
+
+bool derives_from(const clang::CXXRecordDecl& record, std::string_view name) {
+  if (record.getQualifiedNameAsString() == name) return true;
+  if (!record.hasDefinition()) return false;
+  return std::any_of(record.bases_begin(), record.bases_end(), [&](const clang::CXXBaseSpecifier& base) {
+    const auto* from = base.getType()->getAsCXXRecordDecl();
+    return from && derives_from(*from, name);
+  });
+}
 
 std::vector<llvm::StringRef> spaces_around(const clang::Decl& decl) {
   std::vector<llvm::StringRef> names;

@@ -4,6 +4,7 @@
 #include <clang/AST/DeclTemplate.h>
 #include <clang/AST/ExprCXX.h>
 
+#include "generator/resolve/origins.h"
 #include "generator/resolve/spec_reader.h"
 
 namespace modgen {
@@ -197,7 +198,8 @@ bool SpecReader::read_library_alias(const clang::TypeAliasDecl& alias, const Sli
   std::string library(
       parsed_.sources.text(parsed_.span(manager_, alias.getTypeSourceInfo()->getTypeLoc().getSourceRange())));
   if (!held_by(*record)) {
-    const bool is_impl = name.ends_with(kImpl) && library.ends_with(kImpl) && derives_from_module(*record);
+    const bool is_impl =
+        name.ends_with(kImpl) && library.ends_with(kImpl) && derives_from(*record, "torch::nn::Module");
     if (!is_impl) return false;
     name.resize(name.size() - kImpl.size());
     library.resize(library.size() - kImpl.size());
@@ -212,15 +214,6 @@ bool SpecReader::read_library_alias(const clang::TypeAliasDecl& alias, const Sli
     one.library_type = type;
   }
   return true;
-}
-
-bool SpecReader::derives_from_module(const clang::CXXRecordDecl& record) {
-  if (record.getQualifiedNameAsString() == "torch::nn::Module") return true;
-  for (const clang::CXXBaseSpecifier& base : record.bases())
-    if (const auto* from = base.getType()->getAsCXXRecordDecl();
-        from && from->hasDefinition() && derives_from_module(*from))
-      return true;
-  return false;
 }
 
 const clang::CXXRecordDecl* SpecReader::target_record(const Symbol& symbol) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "generator/resolve/object_types.h"
 #include "generator/resolve/registrations.h"
 #include "generator/source/annotations.h"
 #include "generator/source/slices.h"
@@ -215,16 +216,6 @@ class Visitor : public SyntaxVisitor {
                      {},
                      parameter == parameters_.end() ? "" : parameter->second,
                      changed_.count(&expr) != 0});
-  }
-
-  static bool is_config(const clang::CXXRecordDecl& record) {
-    const clang::CXXRecordDecl* definition = record.getDefinition();
-    if (!definition) return false;
-    for (const clang::CXXBaseSpecifier& base : definition->bases()) {
-      const auto* from = base.getType()->getAsCXXRecordDecl();
-      if (from && (from->getQualifiedNameAsString() == "modular::Config" || is_config(*from))) return true;
-    }
-    return false;
   }
 
   const clang::SourceManager& manager_;

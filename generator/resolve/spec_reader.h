@@ -82,7 +82,6 @@ class SpecReader {
   /// Reads `using X = LayerNorm` or `using XImpl = LayerNormImpl`, an alias of a module class that no spec declares: X
   /// means that class.
   bool read_library_alias(const clang::TypeAliasDecl& alias, const Slice& slice);
-  static bool derives_from_module(const clang::CXXRecordDecl& record);
   static const clang::CXXRecordDecl* target_record(const Symbol& symbol);
 
   /// Rejects a using-declaration of a spec's function next to a function of that name.

@@ -38,14 +38,7 @@ bool is_string(clang::QualType type) {
          (record->getName() == "basic_string" || record->getName() == "basic_string_view");
 }
 
-bool is_exception(const clang::CXXRecordDecl& record) {
-  if (record.getQualifiedNameAsString() == "std::exception") return true;
-  if (!record.hasDefinition()) return false;
-  return std::any_of(record.bases_begin(), record.bases_end(), [](const clang::CXXBaseSpecifier& base) {
-    const auto* from = base.getType()->getAsCXXRecordDecl();
-    return from && is_exception(*from);
-  });
-}
+bool is_exception(const clang::CXXRecordDecl& record) { return derives_from(record, "std::exception"); }
 
 llvm::StringRef name_of(const clang::NamedDecl& decl) {
   return decl.getDeclName().isIdentifier() ? decl.getName() : llvm::StringRef();

@@ -63,8 +63,7 @@ std::string unless_divisible(int64_t ranks, int64_t stages_per_rank, int64_t mic
   if (stages_per_rank == 1 || micro_batches % ranks == 0) return {};
   return fmt::format(
       "needs a number of micro-batches that is a multiple of pp = {}, but train.micro_batches is {}: set it to {}, or "
-      "choose "
-      "another schedule",
+      "choose another schedule",
       ranks, micro_batches, (micro_batches / ranks + 1) * ranks);
 }
 
