@@ -138,7 +138,12 @@ INSTANTIATE_TEST_SUITE_P(
                                          Case{2, 4, 2, 65, 8, 0, true, Case::Documents::in_order, true, 130},
                                          Case{3, 2, 2, 77, 16, 0, true, Case::Documents::mixed, true, 40},
                                          Case{2, 2, 1, 40, 32, 0, true, Case::Documents::none, /*causal=*/false, 66},
-                                         Case{2, 2, 1, 40, 8, /*window=*/30, true, Case::Documents::mixed, false, 67}),
+                                         Case{2, 2, 1, 40, 8, /*window=*/30, true, Case::Documents::mixed, false, 67},
+                                         // More keys than fit in a core's cache.
+                                         Case{1, 2, 1, 1000, 256}, Case{1, 1, 1, 970, 250, /*window=*/600},
+                                         Case{2, 1, 1, 950, 256, 0, true, Case::Documents::none, /*causal=*/false},
+                                         Case{1, 2, 2, 1100, 200, 0, true, Case::Documents::in_order},
+                                         Case{2, 1, 1, 70, 256, 0, true, Case::Documents::mixed, true, 1000}),
                        ::testing::Values(at::kFloat, at::kBFloat16)),
     [](const auto& info) { return name_for(std::get<0>(info.param)) + at::toString(std::get<1>(info.param)); });
 
@@ -207,7 +212,10 @@ INSTANTIATE_TEST_SUITE_P(
                           BiasCase{3, 2, 2, 40, 40, 16, {1, 2, 40, 40}, BiasCase::Hidden::some},
                           BiasCase{2, 2, 2, 45, 45, 8, {1, 2, 45, 45}, BiasCase::Hidden::all_of_a_row},
                           BiasCase{3, 2, 2, 66, 66, 16, {1, 2, 66, 66}, BiasCase::Hidden::none, 0.3},
-                          BiasCase{2, 4, 2, 35, 130, 16, {2, 4, 35, 130}, BiasCase::Hidden::some, 0.2}),
+                          BiasCase{2, 4, 2, 35, 130, 16, {2, 4, 35, 130}, BiasCase::Hidden::some, 0.2},
+                          // More keys than fit in a core's cache.
+                          BiasCase{1, 2, 1, 40, 1000, 256, {1, 2, 40, 1000}, BiasCase::Hidden::some, 0.2},
+                          BiasCase{1, 1, 1, 90, 1700, 128, {1, 1, 90, 1700}, BiasCase::Hidden::all_of_a_row}),
         ::testing::Values(at::kFloat, at::kBFloat16)),
     [](const auto& info) {
       return "case" + std::to_string(info.index) + name_for(std::get<0>(info.param)) +

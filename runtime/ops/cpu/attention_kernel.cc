@@ -83,13 +83,13 @@ void multiply_panels(const Block& block, const float* rows, int64_t rows_width, 
                     width);
 }
 
-// result [kQueryBlock][dim_width] = weights [kQueryBlock][width] times rows [keys][dim_width].
+// result [kQueryBlock][dim_width] += weights [kQueryBlock][width] times rows [keys][dim_width].
 void multiply_rows(const Block& block, const float* weights, int64_t width, const float* rows, float* result,
                    int64_t dim_width) {
   for (int64_t t = 0; t < kQueryBlock; t += kTileRows)
     for (int64_t d = 0; d < dim_width; d += kPanel)
-      tile<false>(block.end_of_tile(t) - block.first_key, weights + t * width + block.first_key, width, 1,
-                  rows + block.first_key * dim_width + d, dim_width, result + t * dim_width + d, dim_width);
+      tile<true>(block.end_of_tile(t) - block.first_key, weights + t * width + block.first_key, width, 1,
+                 rows + block.first_key * dim_width + d, dim_width, result + t * dim_width + d, dim_width);
 }
 
 // sums [keys][dim_width] += the transpose of weights [kQueryBlock][width] times rows [kQueryBlock][dim_width].
@@ -104,6 +104,18 @@ void add_transposed(const Block& block, const float* weights, int64_t width, con
   }
 }
 
+// The number of keys that are taken at a time, a multiple of kQueryBlock: all, if `vectors` vectors of each key and its
+// scores fit in a core's cache, of 2 MiB; otherwise as many as take a quarter of it.
+int64_t find_span(int64_t keys, int64_t vectors, int64_t dim_width) {
+  const int64_t bytes_per_key = (vectors * dim_width + 2 * kQueryBlock) * static_cast<int64_t>(sizeof(float));
+  constexpr int64_t cache = int64_t{1} << 21;
+  if (keys * bytes_per_key <= cache) return keys;
+  const int64_t span = cache / 4 / bytes_per_key / kQueryBlock * kQueryBlock;
+  return span > 4 * kQueryBlock ? span : 4 * kQueryBlock;
+}
+
+inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
 template <class T>
 void forward(const AttentionShape& shape, const T* query, const T* key, const T* value, T* output, float* log_sum_exp,
              float* scratch) {
@@ -113,37 +125,50 @@ void forward(const AttentionShape& shape, const T* query, const T* key, const T*
   float* scores = values + rows * dim_width;
   float* queries = scores + kQueryBlock * width;
   float* mixed = queries + kQueryBlock * dim_width;
+  auto* softmaxes = reinterpret_cast<RunningSoftmax*>(mixed + padded(shape.seq) * dim_width);
   pack_panels(key, shape.key_row, shape.keys, dim, key_panels);
   pack_rows(value, shape.value_row, shape.keys, dim, rows, dim_width, 1.0f, values);
 
-  for (int64_t head = 0; head < shape.group; ++head)
-    for (int64_t start = 0; start < shape.seq; start += kQueryBlock) {
-      const Block block(shape, start);
-      const int64_t count = shape.seq - start < kQueryBlock ? shape.seq - start : kQueryBlock;
-      pack_rows(query + head * shape.query.head + start * shape.query.row, shape.query.row, count, dim, kQueryBlock,
-                dim_width, shape.scale, queries);
-      const int64_t next = start + kQueryBlock < shape.seq ? start + kQueryBlock : start;
-      prefetch_rows<true>(output + head * shape.output.head + start * shape.output.row, shape.output.row, count, dim);
-      prefetch_rows<false>(query + head * shape.query.head + next * shape.query.row, shape.query.row,
-                           shape.seq - next < kQueryBlock ? shape.seq - next : kQueryBlock, dim);
-      multiply_panels(block, queries, dim_width, key_panels, scores, width);
-      float factors[kQueryBlock];
-      for (int64_t i = 0; i < kQueryBlock; ++i) {
-        float* row = scores + i * width;
-        if (i >= count) {
-          zero(row, block.first_key, block.end_of_tile(i));
-          continue;
+  const int64_t span = find_span(rows, 2, dim_width);
+  for (int64_t head = 0; head < shape.group; ++head) {
+    zero(mixed, 0, padded(shape.seq) * dim_width);
+    for (int64_t s = 0; s < shape.seq; ++s) softmaxes[s] = {-__builtin_inff(), 0.0f};
+    for (int64_t first = 0; first < shape.keys; first += span)
+      for (int64_t start = 0; start < shape.seq; start += kQueryBlock) {
+        const Block block(shape, start, {first, smaller(first + span, shape.keys)});
+        if (block.last_key() == block.first_key) continue;
+        const int64_t count = smaller(shape.seq - start, kQueryBlock);
+        pack_rows(query + head * shape.query.head + start * shape.query.row, shape.query.row, count, dim, kQueryBlock,
+                  dim_width, shape.scale, queries);
+        const int64_t next = start + kQueryBlock < shape.seq ? start + kQueryBlock : start;
+        prefetch_rows<false>(query + head * shape.query.head + next * shape.query.row, shape.query.row,
+                             smaller(shape.seq - next, kQueryBlock), dim);
+        multiply_panels(block, queries, dim_width, key_panels, scores, width);
+        for (int64_t i = 0; i < kQueryBlock; ++i) {
+          float* row = scores + i * width;
+          if (i >= count) {
+            zero(row, block.first_key, block.end_of_tile(i));
+            continue;
+          }
+          if (shape.biases) add_biases(block, head, i, row);
+          const float factor = exponentiate(block, i, row, softmaxes[start + i]);
+          if (shape.drop) drop(block, head, i, row, [](int64_t, float) {});
+          if (factor != 1.0f)
+            for (int64_t d = 0; d < dim_width; ++d) mixed[(start + i) * dim_width + d] *= factor;
         }
-        if (shape.biases) add_biases(block, head, i, row);
-        factors[i] = exponentiate(block, i, row, log_sum_exp + head * shape.seq + start + i);
-        if (shape.drop) drop(block, head, i, row, [](int64_t, float) {});
+        multiply_rows(block, scores, width, values, mixed + start * dim_width, dim_width);
       }
-      multiply_rows(block, scores, width, values, mixed, dim_width);
-      for (int64_t i = 0; i < count; ++i) {
-        T* to = output + head * shape.output.head + (start + i) * shape.output.row;
-        for (int64_t d = 0; d < dim; ++d) store(to + d, mixed[i * dim_width + d] * factors[i]);
-      }
+    for (int64_t s = 0; s < shape.seq; ++s) {
+      T* to = output + head * shape.output.head + s * shape.output.row;
+      if (s + kAhead < shape.seq) prefetch_rows<true>(to + kAhead * shape.output.row, shape.output.row, 1, dim);
+      const auto [largest, sum] = softmaxes[s];
+      const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
+      for (int64_t d = 0; d < dim; ++d) store(to + d, mixed[s * dim_width + d] * factor);
+      // Infinity makes the backward's weights 0 too.
+      log_sum_exp[head * shape.seq + s] =
+          sum == 0.0f ? __builtin_inff() : (shape.biases ? 0.0f : largest) + __builtin_logf(sum);
     }
+  }
 }
 
 template <class T>
@@ -166,43 +191,50 @@ void backward(const AttentionShape& shape, const T* query, const T* key, const T
   pack_rows(key, shape.key_row, shape.keys, dim, rows, dim_width, 1.0f, keys);
   zero(dkeys, 0, 2 * rows * dim_width);
 
-  for (int64_t head = 0; head < shape.group; ++head)
-    for (int64_t start = 0; start < shape.seq; start += kQueryBlock) {
-      const Block block(shape, start);
-      const int64_t count = shape.seq - start < kQueryBlock ? shape.seq - start : kQueryBlock;
-      const T* upstream_at = grad + head * shape.output.head + start * shape.output.row;
-      const T* output_at = output + head * shape.output.head + start * shape.output.row;
-      pack_rows(query + head * shape.query.head + start * shape.query.row, shape.query.row, count, dim, kQueryBlock,
-                dim_width, shape.scale, queries);
-      pack_rows(upstream_at, shape.output.row, count, dim, kQueryBlock, dim_width, 1.0f, upstream);
-      const int64_t next = start + kQueryBlock < shape.seq ? start + kQueryBlock : start;
-      const int64_t next_count = shape.seq - next < kQueryBlock ? shape.seq - next : kQueryBlock;
-      prefetch_rows<true>(dquery + head * shape.output.head + start * shape.output.row, shape.output.row, count, dim);
-      prefetch_rows<false>(query + head * shape.query.head + next * shape.query.row, shape.query.row, next_count, dim);
-      const int64_t next_offset = head * shape.output.head + next * shape.output.row;
-      prefetch_rows<false>(grad + next_offset, shape.output.row, next_count, dim);
-      prefetch_rows<false>(output + next_offset, shape.output.row, next_count, dim);
-      multiply_panels(block, queries, dim_width, key_panels, weights, width);
-      multiply_panels(block, upstream, dim_width, value_panels, dweights, width);
-      for (int64_t i = 0; i < kQueryBlock; ++i) {
-        float *const weight = weights + i * width, *const dweight = dweights + i * width;
-        if (i < count) {
-          // The backward of the softmax needs the dot product of the output and its gradient.
-          const float dot = compute_dot(upstream_at + i * shape.output.row, output_at + i * shape.output.row, dim);
-          differentiate_row(block, head, i, weight, dweight, dot, log_sum_exp[head * shape.seq + start + i], dbiases);
-        } else {
-          zero(weight, block.first_key, block.end_of_tile(i));
-          zero(dweight, block.first_key, block.end_of_tile(i));
+  // The softmax of biased scores needs all of a row's scores.
+  const int64_t span = shape.biases ? rows : find_span(rows, 5, dim_width);
+  for (int64_t head = 0; head < shape.group; ++head) {
+    zero(dqueries, 0, padded(shape.seq) * dim_width);
+    for (int64_t first = 0; first < shape.keys; first += span)
+      for (int64_t start = 0; start < shape.seq; start += kQueryBlock) {
+        const Block block(shape, start, {first, smaller(first + span, shape.keys)});
+        if (block.last_key() == block.first_key) continue;
+        const int64_t count = smaller(shape.seq - start, kQueryBlock);
+        const T* upstream_at = grad + head * shape.output.head + start * shape.output.row;
+        const T* output_at = output + head * shape.output.head + start * shape.output.row;
+        pack_rows(query + head * shape.query.head + start * shape.query.row, shape.query.row, count, dim, kQueryBlock,
+                  dim_width, shape.scale, queries);
+        pack_rows(upstream_at, shape.output.row, count, dim, kQueryBlock, dim_width, 1.0f, upstream);
+        const int64_t next = start + kQueryBlock < shape.seq ? start + kQueryBlock : start;
+        const int64_t next_count = smaller(shape.seq - next, kQueryBlock);
+        prefetch_rows<false>(query + head * shape.query.head + next * shape.query.row, shape.query.row, next_count,
+                             dim);
+        const int64_t next_offset = head * shape.output.head + next * shape.output.row;
+        prefetch_rows<false>(grad + next_offset, shape.output.row, next_count, dim);
+        prefetch_rows<false>(output + next_offset, shape.output.row, next_count, dim);
+        multiply_panels(block, queries, dim_width, key_panels, weights, width);
+        multiply_panels(block, upstream, dim_width, value_panels, dweights, width);
+        for (int64_t i = 0; i < kQueryBlock; ++i) {
+          float *const weight = weights + i * width, *const dweight = dweights + i * width;
+          if (i < count) {
+            // The backward of the softmax needs the dot product of the output and its gradient.
+            const float dot = compute_dot(upstream_at + i * shape.output.row, output_at + i * shape.output.row, dim);
+            differentiate_row(block, head, i, weight, dweight, dot, log_sum_exp[head * shape.seq + start + i], dbiases);
+          } else {
+            zero(weight, block.first_key, block.end_of_tile(i));
+            zero(dweight, block.first_key, block.end_of_tile(i));
+          }
         }
+        multiply_rows(block, dweights, width, keys, dqueries + start * dim_width, dim_width);
+        add_transposed(block, weights, width, upstream, dvalues, dim_width);
+        add_transposed(block, dweights, width, queries, dkeys, dim_width);
       }
-      multiply_rows(block, dweights, width, keys, dqueries, dim_width);
-      add_transposed(block, weights, width, upstream, dvalues, dim_width);
-      add_transposed(block, dweights, width, queries, dkeys, dim_width);
-      for (int64_t i = 0; i < count; ++i) {
-        T* to = dquery + head * shape.output.head + (start + i) * shape.output.row;
-        for (int64_t d = 0; d < dim; ++d) store(to + d, dqueries[i * dim_width + d] * shape.scale);
-      }
+    for (int64_t s = 0; s < shape.seq; ++s) {
+      T* to = dquery + head * shape.output.head + s * shape.output.row;
+      if (s + kAhead < shape.seq) prefetch_rows<true>(to + kAhead * shape.output.row, shape.output.row, 1, dim);
+      for (int64_t d = 0; d < dim; ++d) store(to + d, dqueries[s * dim_width + d] * shape.scale);
     }
+  }
   for (int64_t s = 0; s < shape.keys; ++s) {
     if (s + kAhead < shape.keys) {
       prefetch_rows<true>(dkey + (s + kAhead) * dkey_row, dkey_row, 1, dim);

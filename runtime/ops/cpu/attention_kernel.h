@@ -1,6 +1,6 @@
 // Attention of one key/value head and the query heads that share it, over plain memory. Like FlashAttention (Dao et
-// al.), it never materializes all scores: each block of queries is combined with all keys that it sees, which fit in a
-// core's cache.
+// al.), it never materializes all scores: each block of queries is combined with spans of keys that fit in a core's
+// cache.
 #pragma once
 
 #include <cstdint>
@@ -62,11 +62,11 @@ constexpr int64_t padded_dim(int64_t dim) { return padded(dim); }
 constexpr int64_t row_width(int64_t keys) { return padded(keys) + kQueryBlock; }
 
 constexpr int64_t forward_scratch(const AttentionShape& shape) {
-  return 2 * padded(shape.keys) * padded_dim(shape.dim) +
+  return (2 * padded(shape.keys) + padded(shape.seq)) * padded_dim(shape.dim) + 2 * padded(shape.seq) +
          kQueryBlock * (2 * row_width(shape.keys) + 2 * padded_dim(shape.dim));
 }
 constexpr int64_t backward_scratch(const AttentionShape& shape) {
-  return 5 * padded(shape.keys) * padded_dim(shape.dim) +
+  return (5 * padded(shape.keys) + padded(shape.seq)) * padded_dim(shape.dim) +
          kQueryBlock * (4 * row_width(shape.keys) + 3 * padded_dim(shape.dim));
 }
 

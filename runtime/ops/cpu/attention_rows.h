@@ -20,28 +20,38 @@ constexpr int64_t kTileRows = 4;
 #endif
 static_assert(kQueryBlock % kTileRows == 0);
 
-// A block of queries and the keys that they see.
+// A block of queries and the keys that they see of a span of keys, by default of all.
 struct Block {
   const AttentionShape& shape;
   int64_t start;      // index of the first query
+  KeyRange span;      // begins at a multiple of kQueryBlock, and ends at one or with the keys
   int64_t first_key;  // a multiple of kQueryBlock
   // End of the keys whose scores are computed, for each tile of queries, so that keys above the diagonal cost almost
   // nothing. The ends do not decrease, and are first_key plus multiples of kTileRows.
   int64_t ends[kQueryBlock / kTileRows];
 
-  Block(const AttentionShape& shape, int64_t start) : shape(shape), start(start), first_key(shape.keys) {
+  Block(const AttentionShape& shape, int64_t start) : Block(shape, start, {0, shape.keys}) {}
+
+  Block(const AttentionShape& shape, int64_t start, const KeyRange& span)
+      : shape(shape), start(start), span(span), first_key(span.last) {
     const int64_t count = shape.seq - start < kQueryBlock ? shape.seq - start : kQueryBlock;
     for (int64_t i = 0; i < count; ++i) {
-      const KeyRange& range = shape.visible[start + i];
+      const KeyRange range = visible(i);
       if (range.first < range.last && range.first < first_key) first_key = range.first;
     }
     first_key = first_key / kQueryBlock * kQueryBlock;
     int64_t end = first_key;
     for (int64_t i = 0; i < kQueryBlock; ++i) {
-      const int64_t last = i < count ? shape.visible[start + i].last : 0;
+      const int64_t last = i < count ? visible(i).last : 0;
       if (last > end) end = first_key + (last - first_key + kTileRows - 1) / kTileRows * kTileRows;
       ends[i / kTileRows] = end;
     }
+  }
+
+  // The keys of the span that query i sees; the range is empty or negative if it sees none.
+  KeyRange visible(int64_t i) const {
+    const KeyRange& all = shape.visible[start + i];
+    return {all.first > span.first ? all.first : span.first, all.last < span.last ? all.last : span.last};
   }
 
   int64_t end_of_tile(int64_t i) const { return ends[i / kTileRows]; }
@@ -49,7 +59,7 @@ struct Block {
 
   // The keys that query i sees, from first_key on; both ends are first_key if it sees none.
   KeyRange find_range(int64_t i) const {
-    const KeyRange& range = shape.visible[start + i];
+    const KeyRange range = visible(i);
     return range.first < range.last ? range : KeyRange{first_key, first_key};
   }
 
@@ -100,19 +110,25 @@ inline float largest_score(const float* row, const KeyRange& range) {
   return combined(largest, larger);
 }
 
-// Replaces the row with exp(score - largest), 0 for keys that query i does not see. Returns 1 / their sum; 0 for a
-// query that sees no key.
-inline float exponentiate(const Block& block, int64_t i, float* row, float* log_sum_exp) {
+// The softmax of a query's scores so far (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018).
+struct RunningSoftmax {
+  float largest;  // of the scores; -infinity before the first
+  float sum;      // of exp(score - largest)
+};
+
+// Replaces the row with exp(score - largest), 0 for keys that query i does not see, and adds the scores to `softmax`.
+// Returns the factor of what the weights before have been added to.
+inline float exponentiate(const Block& block, int64_t i, float* row, RunningSoftmax& softmax) {
   const auto [first, last] = hide(block, i, row);
   zero(row, block.first_key, first);
-  float largest = largest_score(row, {first, last}), sums[kVector] = {};
+  const float before = softmax.largest;
+  float largest = larger(largest_score(row, {first, last}), before), sums[kVector] = {};
   if (largest == -__builtin_inff()) {
     bool is_number = true;  // comparisons ignore NaN
     for (int64_t j = first; j < last; ++j) is_number = is_number && row[j] == row[j];
     if (is_number) {
       zero(row, first, block.end_of_tile(i));
-      *log_sum_exp = __builtin_inff();  // makes the backward's weights 0 too
-      return 0.0f;
+      return 1.0f;
     }
     largest = 0.0f;
   }
@@ -123,9 +139,10 @@ inline float exponentiate(const Block& block, int64_t i, float* row, float* log_
       sums[v] += weight;
     }
   zero(row, block.find_range(i).last, block.end_of_tile(i));
-  const float sum = reduce_sum(sums);
-  *log_sum_exp = (block.shape.biases ? 0.0f : largest) + __builtin_logf(sum);
-  return 1.0f / sum;
+  const bool keeps = before == largest || before == -__builtin_inff();  // or there is nothing to scale
+  const float factor = keeps ? 1.0f : __builtin_expf(before - largest);
+  softmax = {largest, softmax.sum * factor + reduce_sum(sums)};
+  return factor;
 }
 
 // Multiplies query i's row of weights by its dropout factors, and calls before(j, factor) for each weight first.
