@@ -31,6 +31,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+constexpr size_t kMostPrograms = 4;    // processes that run the entries of one family; few families have more entries
 constexpr size_t kOtherContracts = 3;  // precompiled contracts that the cache keeps in addition to the latest
 
 /// The groups of words in a file execute.flags.
@@ -126,8 +127,10 @@ class Executor {
       }
     };
     const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    const size_t families = std::clamp<size_t>(results.size(), 1, cores);  // at a time
+    programs_ = std::min(cores / families, kMostPrograms);
     std::vector<std::jthread> workers;
-    for (size_t worker = 0; worker < std::min(cores, results.size()); ++worker) workers.emplace_back(work);
+    for (size_t worker = 0; worker < families; ++worker) workers.emplace_back(work);
     workers.clear();
     return all;
   }
@@ -223,8 +226,33 @@ class Executor {
       lost += name + ": lines of differences are not located\n";
     }
     if (!built.succeeded) return {false, name + ": it does not compile:\n" + built.output};
-    Ended ended = run({program.string()});
+    Ended ended = run_entries(program);
     ended.output.insert(0, lost);
+    return ended;
+  }
+
+  /// Runs every programs_-th entry in a process of its own. The lines are in the order of the entries, unless a process
+  /// is killed.
+  Ended run_entries(const fs::path& program) const {
+    std::vector<Program> running;
+    for (size_t index = 0; index < programs_; ++index)
+      running.emplace_back(Words{program.string(), std::to_string(index), std::to_string(programs_)},
+                           Program::Streams::together);
+    Ended ended{true, ""};
+    std::vector<std::istringstream> outputs;
+    std::string killed;
+    for (Program& each : running) {
+      const Ending ending = each.wait();
+      outputs.emplace_back(each.output());
+      ended.succeeded = ended.succeeded && ending.exit_code == 0;
+      if (ending.signal != 0) killed += program.string() + " " + describe(ending) + "\n";
+    }
+    for (bool has_line = true; has_line;) {
+      has_line = false;
+      for (std::istringstream& output : outputs)
+        if (std::string line; std::getline(output, line)) ended.output += line + "\n", has_line = true;
+    }
+    ended.output += killed;
     return ended;
   }
 
@@ -234,6 +262,7 @@ class Executor {
   std::string identity_;   // of the contract and of how it is compiled
   std::string libraries_;  // digests of the prelude and of what programs link
   fs::path header_;        // the contract, precompiled
+  size_t programs_ = 1;    // processes that run the entries of a family
   std::once_flag precompiled_;
 };
 

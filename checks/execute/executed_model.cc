@@ -12,6 +12,7 @@
 #include "checks/execute/batches.h"
 #include "checks/execute/family_program.h"
 #include "runtime/parallel/parameters/config_integers.h"
+#include "runtime/parallel/parameters/meta_construction.h"
 #include "runtime/parallel/parameters/uneven_splits.h"
 
 namespace modular::execute {
@@ -226,7 +227,8 @@ bool ExecutedModel::supports(int64_t tp) {
 std::unique_ptr<ExecutedModel::Stage> ExecutedModel::build(int64_t tp, int64_t tp_rank, const Division& division,
                                                            int64_t number) const {
   auto stage = std::make_unique<Stage>();
-  stage->model = entry_.make(*config_);
+  stage->model =
+      build_on_meta(entry_, *config_);  // libtorch's layers initialize their parameters, which takes longer than a run
   std::vector<const StageOnRank*> positions;
   if (!division.cuts.empty()) {
     stage->place = std::make_unique<SimulatedStage>(StageOnRank(number, division.cuts, sizes_));
@@ -239,7 +241,7 @@ std::unique_ptr<ExecutedModel::Stage> ExecutedModel::build(int64_t tp, int64_t t
     for (size_t i = 0; i < own.size(); ++i) {
       Tensor values = slice(full[i], full[i].tensor.detach(), tp, tp_rank).clone(at::MemoryFormat::Contiguous);
       if (!own[i].held && values.is_floating_point()) values.fill_(std::numeric_limits<double>::quiet_NaN());
-      own[i].tensor.set_data(values);
+      make_real(own[i].tensor, values);
     }
   };
   fill(stage->table.parameters, table(tp).parameters);

@@ -17,7 +17,7 @@ namespace modular::execute {
 namespace {
 
 constexpr int64_t kRanks = 4;               // counts that the plan splits are multiples of this
-constexpr int64_t kComputable = 4'000'000;  // models of at most this many elements are run; others only on meta
+constexpr int64_t kComputable = 1'000'000;  // models of at most this many elements are run; others only on meta
 constexpr int64_t kComputableOnce = 100'000'000;
 constexpr int64_t kSmall = 8, kMedium = 32;  // fields of at most kSmall keep their values, or kMedium without a hint
 constexpr size_t kVariants = 5;              // at most so many configs next to the first one
