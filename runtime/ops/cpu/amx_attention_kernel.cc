@@ -45,12 +45,16 @@ void multiply_keys(const Block& block, const char* queries, const char* key_pane
 }
 
 // Multiplies weights [32][width] with rows that are packed as panels of their elements, [dim / 32][padded(keys) / 32]:
-// result [32][dim_width].
+// result [32][dim_width] (+)= the product.
+template <bool accumulate>
 void multiply_values(const Block& block, const Bf16* weights, int64_t width, const char* panels, float* result,
                      int64_t dim_width) {
   const int64_t steps = padded(block.shape.keys) / kTileDepth;
   for (int64_t d = 0; d < dim_width; d += kAmxPanel) {
-    zero_sums();
+    if (accumulate)
+      load_sums(result + d, dim_width);
+    else
+      zero_sums();
     for (int64_t key = block.first_key; key < block.last_key(); key += kTileDepth) {
       _tile_loadd(4, weights + key, width * 2);
       _tile_loadd(5, weights + kTile * width + key, width * 2);
@@ -120,7 +124,7 @@ void forward(const AttentionShape& shape, const Bf16* query, const Bf16* key, co
   for (int64_t head = 0; head < shape.group; ++head)
     for (int64_t start = 0; start < shape.seq; start += kQueryBlock) {
       const Block block(shape, start);
-      const int64_t count = shape.seq - start < kQueryBlock ? shape.seq - start : kQueryBlock;
+      const int64_t count = smaller(shape.seq - start, kQueryBlock);
       pack_all<false>({query + head * shape.query.head + start * shape.query.row, shape.query.row, 1}, count, dim,
                       queries);
       memory_barrier();
@@ -129,7 +133,7 @@ void forward(const AttentionShape& shape, const Bf16* query, const Bf16* key, co
       soften_rows(block, head, count, products, width, dropped, weights, factors,
                   log_sum_exp + head * shape.seq + start);
       memory_barrier();
-      multiply_values(block, weights, width, value_panels, mixed, dim_width);
+      multiply_values<false>(block, weights, width, value_panels, mixed, dim_width);
       for (int64_t i = 0; i < count; ++i)
         store_scaled(mixed + i * dim_width, factors[i], dim,
                      output + head * shape.output.head + (start + i) * shape.output.row);
@@ -166,39 +170,46 @@ void backward(const AttentionShape& shape, const Bf16* query, const Bf16* key, c
   pack_all<true>({key, 1, shape.key_row}, dim, shape.keys, key_elements);
   zero(dkeys, 0, 2 * keys * dim_width);
 
-  for (int64_t head = 0; head < shape.group; ++head)
-    for (int64_t start = 0; start < shape.seq; start += kQueryBlock) {
-      const Block block(shape, start);
-      const int64_t count = shape.seq - start < kQueryBlock ? shape.seq - start : kQueryBlock;
-      const Bf16* const queries_at = query + head * shape.query.head + start * shape.query.row;
-      const Bf16* const upstream_at = grad + head * shape.output.head + start * shape.output.row;
-      const Bf16* const output_at = output + head * shape.output.head + start * shape.output.row;
-      pack_all<false>({queries_at, shape.query.row, 1}, count, dim, queries);
-      pack_all<false>({queries_at, 1, shape.query.row}, dim, count, query_elements);
-      pack_all<false>({upstream_at, shape.output.row, 1}, count, dim, upstream);
-      pack_all<false>({upstream_at, 1, shape.output.row}, dim, count, upstream_elements);
-      memory_barrier();
-      multiply_keys(block, queries, key_panels, products, width);
-      multiply_keys(block, upstream, value_panels, dweights, width);
-      float dots[kQueryBlock];  // of the output and its gradient, for the backward of the softmax
-      for (int64_t i = 0; i < count; ++i)
-        dots[i] = compute_dot(upstream_at + i * shape.output.row, output_at + i * shape.output.row, dim);
-      differentiate_rows(block, head, count, products, dweights, width,
-                         {.dots = dots,
-                          .normalizers = log_sum_exp + head * shape.seq + start,
-                          .dropped = dropped,
-                          .rows = dscores,
-                          .pairs = dscore_pairs,
-                          .weight_pairs = weight_pairs,
-                          .biases = dbiases ? dbiases + head * shape.seq * shape.keys : nullptr});
-      memory_barrier();
-      multiply_values(block, dscores, width, key_elements, dqueries, dim_width);
-      add_weighted(block, query_elements, dscore_pairs, width, dkeys, keys, dim_width);
-      add_weighted(block, upstream_elements, weight_pairs, width, dvalues, keys, dim_width);
-      for (int64_t i = 0; i < count; ++i)
-        store_scaled(dqueries + i * dim_width, shape.scale, dim,
-                     dquery + head * shape.output.head + (start + i) * shape.output.row);
-    }
+  // The softmax of biased scores needs all of a row's scores.
+  const int64_t bytes_per_key = (3 * 2 + 2 * 4) * dim_width + kQueryBlock * (2 * 4 + 3 * 2);
+  const int64_t span = shape.biases ? keys : find_span(keys, bytes_per_key);
+  for (int64_t head = 0; head < shape.group; ++head) {
+    zero(dqueries, 0, padded(shape.seq) * dim_width);
+    for (int64_t first = 0; first < shape.keys; first += span)
+      for (int64_t start = 0; start < shape.seq; start += kQueryBlock) {
+        const Block block(shape, start, {first, smaller(first + span, shape.keys)});
+        if (block.last_key() == block.first_key) continue;
+        const int64_t count = smaller(shape.seq - start, kQueryBlock);
+        const Bf16* const queries_at = query + head * shape.query.head + start * shape.query.row;
+        const Bf16* const upstream_at = grad + head * shape.output.head + start * shape.output.row;
+        const Bf16* const output_at = output + head * shape.output.head + start * shape.output.row;
+        pack_all<false>({queries_at, shape.query.row, 1}, count, dim, queries);
+        pack_all<false>({queries_at, 1, shape.query.row}, dim, count, query_elements);
+        pack_all<false>({upstream_at, shape.output.row, 1}, count, dim, upstream);
+        pack_all<false>({upstream_at, 1, shape.output.row}, dim, count, upstream_elements);
+        memory_barrier();
+        multiply_keys(block, queries, key_panels, products, width);
+        multiply_keys(block, upstream, value_panels, dweights, width);
+        float dots[kQueryBlock];  // of the output and its gradient, for the backward of the softmax
+        for (int64_t i = 0; i < count; ++i)
+          dots[i] = compute_dot(upstream_at + i * shape.output.row, output_at + i * shape.output.row, dim);
+        differentiate_rows(block, head, count, products, dweights, width,
+                           {.dots = dots,
+                            .normalizers = log_sum_exp + head * shape.seq + start,
+                            .dropped = dropped,
+                            .rows = dscores,
+                            .pairs = dscore_pairs,
+                            .weight_pairs = weight_pairs,
+                            .biases = dbiases ? dbiases + head * shape.seq * shape.keys : nullptr});
+        memory_barrier();
+        multiply_values<true>(block, dscores, width, key_elements, dqueries + start * dim_width, dim_width);
+        add_weighted(block, query_elements, dscore_pairs, width, dkeys, keys, dim_width);
+        add_weighted(block, upstream_elements, weight_pairs, width, dvalues, keys, dim_width);
+      }
+    for (int64_t s = 0; s < shape.seq; ++s)
+      store_scaled(dqueries + s * dim_width, shape.scale, dim,
+                   dquery + head * shape.output.head + s * shape.output.row);
+  }
   _tile_release();
   store_transposed(dkeys, keys, shape.scale, shape.keys, dim, dkey, dkey_row);
   store_transposed(dvalues, keys, 1.0f, shape.keys, dim, dvalue, dkey_row);

@@ -104,17 +104,10 @@ void add_transposed(const Block& block, const float* weights, int64_t width, con
   }
 }
 
-// The number of keys that are taken at a time, a multiple of kQueryBlock: all, if `vectors` vectors of each key and its
-// scores fit in a core's cache, of 2 MiB; otherwise as many as take a quarter of it.
-int64_t find_span(int64_t keys, int64_t vectors, int64_t dim_width) {
-  const int64_t bytes_per_key = (vectors * dim_width + 2 * kQueryBlock) * static_cast<int64_t>(sizeof(float));
-  constexpr int64_t cache = int64_t{1} << 21;
-  if (keys * bytes_per_key <= cache) return keys;
-  const int64_t span = cache / 4 / bytes_per_key / kQueryBlock * kQueryBlock;
-  return span > 4 * kQueryBlock ? span : 4 * kQueryBlock;
+// Bytes of `vectors` vectors of a key, and of its scores.
+constexpr int64_t bytes_per_key(int64_t vectors, int64_t dim_width) {
+  return (vectors * dim_width + 2 * kQueryBlock) * static_cast<int64_t>(sizeof(float));
 }
-
-inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 template <class T>
 void forward(const AttentionShape& shape, const T* query, const T* key, const T* value, T* output, float* log_sum_exp,
@@ -129,7 +122,7 @@ void forward(const AttentionShape& shape, const T* query, const T* key, const T*
   pack_panels(key, shape.key_row, shape.keys, dim, key_panels);
   pack_rows(value, shape.value_row, shape.keys, dim, rows, dim_width, 1.0f, values);
 
-  const int64_t span = find_span(rows, 2, dim_width);
+  const int64_t span = find_span(rows, bytes_per_key(2, dim_width));
   for (int64_t head = 0; head < shape.group; ++head) {
     zero(mixed, 0, padded(shape.seq) * dim_width);
     for (int64_t s = 0; s < shape.seq; ++s) softmaxes[s] = {-__builtin_inff(), 0.0f};
@@ -192,7 +185,7 @@ void backward(const AttentionShape& shape, const T* query, const T* key, const T
   zero(dkeys, 0, 2 * rows * dim_width);
 
   // The softmax of biased scores needs all of a row's scores.
-  const int64_t span = shape.biases ? rows : find_span(rows, 5, dim_width);
+  const int64_t span = shape.biases ? rows : find_span(rows, bytes_per_key(5, dim_width));
   for (int64_t head = 0; head < shape.group; ++head) {
     zero(dqueries, 0, padded(shape.seq) * dim_width);
     for (int64_t first = 0; first < shape.keys; first += span)

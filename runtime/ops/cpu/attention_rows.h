@@ -20,6 +20,17 @@ constexpr int64_t kTileRows = 4;
 #endif
 static_assert(kQueryBlock % kTileRows == 0);
 
+inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// The number of keys that are taken at a time, a multiple of kQueryBlock: all, if they fit in a core's cache, of 2 MiB;
+// otherwise as many as take a quarter of it.
+inline int64_t find_span(int64_t keys, int64_t bytes_per_key) {
+  constexpr int64_t cache = int64_t{1} << 21, fewest = 4 * kQueryBlock;
+  if (keys * bytes_per_key <= cache) return keys;
+  const int64_t span = cache / 4 / bytes_per_key / kQueryBlock * kQueryBlock;
+  return span > fewest ? span : fewest;
+}
+
 // A block of queries and the keys that they see of a span of keys, by default of all.
 struct Block {
   const AttentionShape& shape;
@@ -34,7 +45,7 @@ struct Block {
 
   Block(const AttentionShape& shape, int64_t start, const KeyRange& span)
       : shape(shape), start(start), span(span), first_key(span.last) {
-    const int64_t count = shape.seq - start < kQueryBlock ? shape.seq - start : kQueryBlock;
+    const int64_t count = smaller(shape.seq - start, kQueryBlock);
     for (int64_t i = 0; i < count; ++i) {
       const KeyRange range = visible(i);
       if (range.first < range.last && range.first < first_key) first_key = range.first;
@@ -51,7 +62,7 @@ struct Block {
   // The keys of the span that query i sees; the range is empty or negative if it sees none.
   KeyRange visible(int64_t i) const {
     const KeyRange& all = shape.visible[start + i];
-    return {all.first > span.first ? all.first : span.first, all.last < span.last ? all.last : span.last};
+    return {all.first > span.first ? all.first : span.first, smaller(all.last, span.last)};
   }
 
   int64_t end_of_tile(int64_t i) const { return ends[i / kTileRows]; }
