@@ -286,9 +286,14 @@ bool Family::is_hidden(const Reference& reference, const Reference* before, cons
       return false;  // of its enum
   }
   const auto& [members, variables] = names_around(user);
-  if (symbol->names_class()) return members.count(name) != 0;
+  const bool is_declaration =
+      parsed().token(specs_.manager(), reference.target->getLocation()).begin == reference.where.begin;
+  // Of one function, so that its qualified name means the same where arguments find others.
+  const bool is_renamed = !is_declaration && symbol->decls.size() == 1 && name != user.name &&
+                          name != parsed().sources.text(reference.where);
+  if (symbol->names_class()) return members.count(name) != 0 || (is_renamed && variables.count(name) != 0);
   if (arguments.hidden.count(name)) return true;
-  return members.count(name) != 0 || (is_qualified && variables.count(name) != 0);
+  return members.count(name) != 0 || ((is_qualified || is_renamed) && variables.count(name) != 0);
 }
 
 /// Whether a string is a message for the user. Other strings are values that code may compare, and so are all where
