@@ -34,7 +34,9 @@ class AlphaLayerImpl : public Module {
     TORCH_CHECK_GT(size, 0) << "an empty layer";
     TORCH_INTERNAL_ASSERT(x.defined());
     TORCH_WARN("a warning");
-    if (size > 4) TORCH_WARN_ONCE("a size of ", size);
+    if (size > 4) {
+      TORCH_WARN_ONCE("a size of ", size);
+    }
     return x + tp::exit(down, at::silu(up(tp::enter(x))));
   }
 

@@ -25,7 +25,9 @@ class FSDP_UNIT AlphaLayerImpl : public Module {
     TORCH_CHECK_GT(size, 0) << "an empty layer";
     TORCH_INTERNAL_ASSERT(x.defined());
     TORCH_WARN("a warning");
-    if (size > 4) TORCH_WARN_ONCE("a size of ", size);
+    if (size > 4) {
+      TORCH_WARN_ONCE("a size of ", size);
+    }
     return x + down(at::silu(up(x)));
   }
 
