@@ -179,6 +179,20 @@ void explain_call(Remark& remark, const Parsed& parsed, const SpecTexts& specs, 
                   : "pass what " + type + "Impl::forward takes, or give the member another class by redeclaring it");
 }
 
+/// The type that is quoted after `words` in `message`: without aliases, and that which a pointer of the standard
+/// library points to.
+std::string type_after(const std::string& message, const std::string& words) {
+  std::string type = quoted_after(message, words);
+  const std::string alias = words + "'" + type + "' (aka ";
+  if (!type.empty() && message.find(alias) != std::string::npos) type = quoted_after(message, alias);
+  for (const std::string_view pointer : {"shared_ptr<", "unique_ptr<", "_NonArray<"})
+    if (const size_t at = type.find(pointer); at != std::string::npos) {
+      type.erase(0, at + pointer.size());
+      type.erase(std::min(type.find_first_of(",>"), type.size()));
+    }
+  return type;
+}
+
 /// Explains a conversion to a base that the flattened class does not have. `job` is the family of the remark.
 void explain_lost_base(Remark& remark, const FamilyJob& job) {
   const auto find = [&](std::string type) -> const Entity* {
@@ -190,8 +204,11 @@ void explain_lost_base(Remark& remark, const FamilyJob& job) {
   };
   std::vector<const std::string*> messages = {&remark.message};
   for (const Remark& note : remark.notes) messages.push_back(&note.message);
+  for (const std::string& reason : remark.reasons) messages.push_back(&reason);
   for (const std::string* message : messages) {
-    const Entity *from = find(quoted_after(*message, "from ")), *to = find(quoted_after(*message, "to "));
+    const Entity *from = find(type_after(*message, "from ")), *to = find(type_after(*message, "to "));
+    if (!from) from = find(type_after(*message, "of type "));
+    if (!to) to = find(type_after(*message, "return type "));
     if (!from || !to || from == to) continue;
     const Symbol* base = to->levels.front().symbol;
     if (std::ranges::none_of(from->levels, [&](const Level& one) { return one.symbol == base; })) continue;

@@ -8,6 +8,7 @@
 
 #include "generator/flatten/family.h"
 #include "generator/flatten/members.h"
+#include "generator/flatten/outside.h"
 #include "generator/source/slices.h"
 
 namespace modgen {
@@ -126,9 +127,32 @@ class ClassText {
     std::vector<Replacement> bodies;
     for (const Member& member : merged_.members)
       if (const auto body = body_after(member)) bodies.push_back(*body);
-    Fragment text = render({open.file, after_line_comment(get_text(0), open.end), whole.end}, 0, std::move(bodies));
+    Fragment text;
+    SourceSpan rest{open.file, after_line_comment(get_text(0), open.end), whole.end};
+    for (const Member& member : merged_.members)
+      if (auto movable = body_inside(member)) append_method(text, rest, 0, member, *movable, bodies);
+    text.append(render(rest, 0, bodies));
     append_holder(text);
     return text;
+  }
+
+  /// The body of a method that its class defines; nullopt for other members, and if the body cannot leave the class.
+  std::optional<MovableBody> body_inside(const Member& member) {
+    const clang::FunctionDecl* function =
+        member.kind == Member::Kind::method && member.decl ? member.decl->getAsFunction() : nullptr;
+    if (!function || !function->doesThisDeclarationHaveABody() || function->isDefaulted()) return std::nullopt;
+    MovableBody movable(entity_, member.level, *function);
+    return movable.can_move() ? std::optional(movable) : std::nullopt;
+  }
+
+  /// Appends `rest`, up to the end of the method's body, which goes where `movable` goes.
+  void append_method(Fragment& text, SourceSpan& rest, size_t level, const Member& member, MovableBody& movable,
+                     const std::vector<Replacement>& replacements) {
+    const SourceSpan body =
+        family_.parsed().span(family_.specs().manager(), member.decl->getAsFunction()->getBody()->getSourceRange());
+    text.append(render({rest.file, rest.begin, body.begin}, level, replacements));
+    text.append(movable.text([&] { return render(body, level, replacements); }));
+    rest.begin = body.end;
   }
 
   /// Replaces the semicolon of a method that is defined outside its class with the method's body.
@@ -142,9 +166,21 @@ class ClassText {
     if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&definition))
       begin = initializers_begin(*constructor, body);
     const uint32_t semicolon = next_code(get_text(member.level), member.slice->core.end);
-    Fragment text(" ");
-    text.append(render({body.file, begin, body.end}, member.level, kept_calls(member)));
-    return Replacement{{body.file, member.slice->core.end, semicolon + 1}, text};
+    MovableBody movable(entity_, member.level, *function);
+    Fragment text = movable.text([&] {
+      Fragment code(" ");
+      code.append(render({body.file, begin, body.end}, member.level, kept_calls(member)));
+      return code;
+    });
+    movable.add_values(family_, definition);
+    SourceSpan where{body.file, member.slice->core.end, semicolon + 1};
+    if (const SourceSpan pure = pure_specifier(family_, *function); pure.begin < pure.end) {
+      if (llvm::isa<clang::CXXDestructorDecl>(function) && member.level > 0)
+        where.begin = pure.begin;  // that of a class which derives is not pure
+      else if (movable.can_move())
+        movable.move();
+    }
+    return Replacement{where, text};
   }
   /// The colon before the first initializer, or the beginning of the body.
   uint32_t initializers_begin(const clang::CXXConstructorDecl& constructor, SourceSpan body) const {
@@ -218,10 +254,11 @@ class ClassText {
       return constructor_text(context, member.level, constructor, whole, member.implied_by);
     }
     std::vector<Replacement> replacements;
+    std::optional<MovableBody> movable = body_inside(member);
     if (auto body = body_after(member))
       replacements.push_back(std::move(*body));
     else
-      replacements = kept_calls(member);
+      replacements = movable ? movable->render([&] { return kept_calls(member); }) : kept_calls(member);
     for (const AnnotationMacro& note : annotations_on(*member.slice->decls.front(), family_))
       if (note.kind == AnnotationKind::tp_none) replacements.push_back({note.where, Fragment()});
     replace_override(member, replacements);
@@ -239,7 +276,11 @@ class ClassText {
       text.append(render(member.inherited_comment, member.comment_level));
       text.add(std::string("\n"));
     }
-    text.append(render(whole, member.level, std::move(replacements)).trimmed());
+    Fragment own;
+    SourceSpan rest = whole;
+    if (movable) append_method(own, rest, member.level, member, *movable, replacements);
+    own.append(render(rest, member.level, std::move(replacements)));
+    text.append(own.trimmed());
     return text;
   }
 
@@ -287,7 +328,16 @@ class ClassText {
     clang::AccessSpecifier access = record(entity_.levels.size() - 1).isStruct() ? clang::AS_public : clang::AS_private;
     const Member* previous = nullptr;
     const auto emit = [&](const Member& member) {
+      const size_t kept_before = supers_.kept.size();
       Fragment own = member_text(member).trimmed();
+      // Methods of bases whose result type follows from their bodies come before their first call.
+      for (size_t index = supers_.kept.size(); index-- > kept_before;) {
+        if (!supers_.kept[index].comes_first) continue;
+        text.add(std::string(previous ? "\n" : "") + (access == clang::AS_private ? "" : label(clang::AS_private)));
+        access = clang::AS_private;
+        text.append(supers_.kept[index].text);
+        text.add(std::string("\n\n"));
+      }
       const bool relabel = member.access != access;
       const bool functions =
           member.kind == Member::Kind::method || member.kind == Member::Kind::constructor ||
@@ -305,9 +355,10 @@ class ClassText {
       previous = &member;
     };
     for (const Member& member : merged_.members) emit(member);
-    if (!supers_.kept.empty()) {
+    if (!std::ranges::all_of(supers_.kept, &KeptMethod::comes_first)) {
       text.add(access == clang::AS_private ? "\n" : "\n private:\n");
       for (const KeptMethod& method : supers_.kept) {
+        if (method.comes_first) continue;
         text.append(method.text);
         text.add(std::string("\n"));
       }

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <functional>
 
+#include "generator/flatten/outside.h"
 #include "generator/flatten/overloads.h"
 #include "generator/flatten/shared_variables.h"
 #include "generator/resolve/specs.h"
@@ -293,9 +294,11 @@ Fragment Family::flatten() {
              "namespace modular::flattened::" + spec_.name + " {\n");
   const Entity* previous = nullptr;
   std::set<const Entity*> declared;
-  for (const auto& [entity, is_declaration] : in_order()) {
+  for (const auto& [entity, is_declaration, method] : in_order()) {
     if (!entity->levels.front().symbol->library.empty()) continue;
-    Fragment text = is_declaration ? declaration_text(*entity) : definition_text(*entity, declared.contains(entity));
+    Fragment text = method           ? definition_outside(*this, *entity, method)
+                    : is_declaration ? declaration_text(*entity)
+                                     : definition_text(*entity, declared.contains(entity));
     if (is_declaration) declared.insert(entity);
     const bool together = previous && !is_declaration && !previous->levels.front().symbol->is_class() &&
                           !entity->levels.front().symbol->is_class() && text.text().rfind("\n\n", 0) != 0 &&

@@ -20,6 +20,7 @@ namespace clang {
 class CXXConstructorDecl;
 class CXXCtorInitializer;
 class CXXMethodDecl;
+class FunctionDecl;
 class ParmVarDecl;
 class VarDecl;
 }  // namespace clang
@@ -43,13 +44,21 @@ struct Level {
   size_t under = 0, over = 0;
 };
 
+struct Entity;
+
+/// Entities that a part of the family's text names. The sets have no order.
+struct Named {
+  std::set<Entity*> all;
+  std::set<Entity*> complete;  // those that a spec defines before it names them, or whose members it names
+  std::set<std::string> values;  // the names of those that the functions that it calls take or return as values
+};
+
 /// A class, function or constant of the flattened family, by name.
 struct Entity {
   std::string name;                           // the holder's name if it has one: "GemmaMLP"
   const Symbol* declared = nullptr;           // symbol of the family's spec; null if inferred
   std::vector<Level> levels;                  // its classes, most derived first; one level if it is not a class
   std::vector<Entity*> needs;                 // in the order in which its text names them
-  std::set<const Entity*> complete;           // those of them that a spec defines before it names them; looked up only
   SourceSpan cause;                           // code of the family's spec that needs it
   std::map<std::string, SourceSpan> removed;  // members that a level removed, with the location
   struct NewMethod {
@@ -63,6 +72,17 @@ struct Entity {
     Fragment text;
   };
   std::vector<Part> parts;  // of `text`, if this is no class
+  /// A method whose body may follow the class.
+  struct Method {
+    const clang::FunctionDecl* declaration;  // in its class
+    size_t level;
+    std::string name;  // its name in the flattened class; empty if it is that of the declaration
+    Named named;       // by the body
+    bool is_outside = false;
+  };
+  std::deque<Method> methods;  // the body of the first is part 1 of `text`, and so on
+  Method* inside = nullptr;    // the one whose body is being rendered
+  Named around;                // by what is not in the bodies of `methods`
   Fragment text;
   bool is_module() const { return levels.front().symbol->kind == Symbol::Kind::module_class; }
 };
@@ -151,11 +171,17 @@ class Family {
   void warn() const;
   /// A part of the file: an entity, or a declaration of one that is defined later.
   struct Piece {
-    const Entity* entity;
+    Entity* entity;
     bool is_declaration;
+    size_t method = 0;  // above 0: the body of that one of the entity's methods, outside of its class
   };
   std::vector<Piece> in_order();  // (order.cc)
   void declare(Entity& entity, std::vector<Piece>& pieces, std::set<const Entity*>& known);
+  bool befriends(const Entity& entity, const Entity& function) const;
+  bool needs_definition(const Entity& entity, const Named& named, Entity& need) const;
+  void add_values();
+  void add_required(const Entity& entity, std::set<const Entity*>& required) const;
+  void move_bodies_outside();
   static Fragment declaration_text(const Entity& entity);
   static Fragment definition_text(const Entity& entity, bool is_declared);
   std::string includes() const;
@@ -206,8 +232,9 @@ Fragment class_text(Family& family, Entity& entity);
 /// Super calls in a method's body, or in a constructor's initializers and body.  (super_calls.cc)
 struct KeptMethod {
   std::string name;
-  const void* origin;  // the base's method
+  const clang::CXXMethodDecl* origin;  // the base's method
   Fragment text;
+  bool comes_first = false;  // before the member that calls it: it has no written result type
 };
 struct Supers {
   std::vector<KeptMethod> kept;  // bodies of bases' methods that are kept under new names

@@ -21,6 +21,46 @@ bool names_member(const std::vector<Reference>& references, SourceSpan where) {
   return at != references.end() && at->where == where && at->kind == Reference::Kind::registered;
 }
 
+constexpr std::string_view kOuter = "modular::";  // before a family's namespace
+
+/// Whether the qualifier at `where` begins a using-declaration, which has to have one.
+bool begins_using(const std::string& text, SourceSpan where) {
+  constexpr std::string_view kUsing = "using";
+  const bool is_full =
+      where.begin >= kOuter.size() && text.compare(where.begin - kOuter.size(), kOuter.size(), kOuter) == 0;
+  if (is_full) where.begin -= static_cast<uint32_t>(kOuter.size());
+  const size_t last = where.begin == 0 ? std::string::npos : text.find_last_not_of(" \t\n", where.begin - 1);
+  return last != std::string::npos && last + 1 >= kUsing.size() &&
+         text.compare(last + 1 - kUsing.size(), kUsing.size(), kUsing) == 0;
+}
+
+/// Whether the type that ends at `end` is that of a reference, for which a declaration of the class is enough.
+bool names_reference(const std::string& text, uint32_t end) {
+  const size_t next = text.find_first_not_of(' ', end);
+  return next != std::string::npos && text[next] == '&';
+}
+
+/// What the code of `user` that is being rendered names.
+Named& named_by(Entity& user) { return user.inside ? user.inside->named : user.around; }
+
+/// Adds the classes of specs that a value of that type is or contains.
+void add_classes(clang::QualType type, std::vector<const clang::CXXRecordDecl*>& classes) {
+  const clang::CXXRecordDecl* record = type.isNull() ? nullptr : type->getAsCXXRecordDecl();
+  if (!record) return;  // also of references and pointers
+  classes.push_back(record);
+  if (const auto* special = llvm::dyn_cast<clang::ClassTemplateSpecializationDecl>(record))
+    for (const clang::TemplateArgument& argument : special->getTemplateArgs().asArray())
+      if (argument.getKind() == clang::TemplateArgument::Type) add_classes(argument.getAsType(), classes);
+}
+
+/// The classes of specs that a function takes or returns as values.
+std::vector<const clang::CXXRecordDecl*> get_values(const clang::FunctionDecl& function) {
+  std::vector<const clang::CXXRecordDecl*> classes;
+  add_classes(function.getReturnType(), classes);
+  for (const clang::ParmVarDecl* parameter : function.parameters()) add_classes(parameter->getType(), classes);
+  return classes;
+}
+
 /// What declares `target`: the enum of an enumerator, otherwise itself.
 const clang::Decl* get_declared(const clang::NamedDecl& target) {
   const auto* enumerator = llvm::dyn_cast<clang::EnumConstantDecl>(&target);
@@ -59,6 +99,9 @@ std::string Family::message_text(const std::string& text, const Level& level, co
 
 std::string Family::reference_text(const Reference& reference, const Level& level, Entity& user) {
   const std::string spelled(parsed().sources.text(reference.where));
+  if (const clang::FunctionDecl* function = reference.target->getAsFunction())
+    for (const clang::CXXRecordDecl* record : get_values(*function))
+      if (const Symbol* symbol = specs_.symbol(record)) named_by(user).values.insert(name_for(*symbol, level));
   if (reference.kind == Reference::Kind::marker) return "";
   if (reference.kind == Reference::Kind::config_flag) return flag_text(reference, level, user);
   if (reference.kind == Reference::Kind::remake)
@@ -89,17 +132,21 @@ std::string Family::reference_text(const Reference& reference, const Level& leve
     while (base && base != symbol) base = base->base;
     Entity* const entity = is_own ? &user : meant(base ? *object : *symbol, level, user);
     uses_.push_back({entity, spelled, reference.where});
+    if (entity != &user) named_by(user).complete.insert(entity);
     return llvm::isa<clang::FieldDecl>(reference.target) ? member_name(spelled, *symbol, level, *entity) : spelled;
   }
   const auto* enumerator = llvm::dyn_cast<clang::EnumConstantDecl>(reference.target);
   const Symbol* symbol = specs_.symbol(get_declared(*reference.target));
   if (!symbol) return spelled;
   Entity* const entity = meant(*symbol, level, user);
-  if (entity != &user && std::find(user.needs.begin(), user.needs.end(), entity) == user.needs.end())
-    user.needs.push_back(entity);
-  const bool is_defined_before =
-      symbol->where.file != reference.where.file || symbol->where.begin < reference.where.begin;
-  if (is_defined_before) user.complete.insert(entity);
+  if (entity != &user) {
+    if (std::find(user.needs.begin(), user.needs.end(), entity) == user.needs.end()) user.needs.push_back(entity);
+    const bool is_defined_before =
+        symbol->where.file != reference.where.file || symbol->where.begin < reference.where.begin;
+    named_by(user).all.insert(entity);
+    if (is_defined_before && !names_reference(file_text(reference.where.file), reference.where.end))
+      named_by(user).complete.insert(entity);
+  }
   if (symbol->is_lookup || enumerator) return spelled;
   const std::string target_name =
       reference.target->getDeclName().isIdentifier() ? reference.target->getName().str() : spelled;
@@ -153,10 +200,10 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
     changed.add(after, next->where);
     // `modular::llama::x`: the outer qualifier goes with the inner one.
     if (after.empty() && next->kind == Reference::Kind::qualifier) {
-      constexpr std::string_view kOuter = "modular::";
       SourceSpan whole = next->where;
       if (whole.begin >= kOuter.size() && text.compare(whole.begin - kOuter.size(), kOuter.size(), kOuter) == 0)
         whole.begin -= kOuter.size();
+      if (begins_using(text, next->where)) changed.add(spec_.name + "::", next->where);
       edits.push_back({whole, changed});
       continue;
     }
@@ -230,6 +277,7 @@ bool Family::is_hidden(const Reference& reference, const Reference* before, cons
   // The spec qualifies the name with its family, so a variable may have the same name.
   const bool is_qualified =
       before && before->kind == Reference::Kind::qualifier && before->where.end == reference.where.begin;
+  if (is_qualified && begins_using(file_text(reference.where.file), before->where)) return false;  // stays qualified
   if (llvm::isa<clang::EnumConstantDecl>(reference.target) && !is_qualified) {
     const std::string& text = file_text(reference.where.file);
     const size_t last =
@@ -238,9 +286,14 @@ bool Family::is_hidden(const Reference& reference, const Reference* before, cons
       return false;  // of its enum
   }
   const auto& [members, variables] = names_around(user);
-  if (symbol->names_class()) return members.count(name) != 0;
+  const bool is_declaration =
+      parsed().token(specs_.manager(), reference.target->getLocation()).begin == reference.where.begin;
+  // Of one function, so that its qualified name means the same where arguments find others.
+  const bool is_renamed = !is_declaration && symbol->decls.size() == 1 && name != user.name &&
+                          name != parsed().sources.text(reference.where);
+  if (symbol->names_class()) return members.count(name) != 0 || (is_renamed && variables.count(name) != 0);
   if (arguments.hidden.count(name)) return true;
-  return members.count(name) != 0 || (is_qualified && variables.count(name) != 0);
+  return members.count(name) != 0 || ((is_qualified || is_renamed) && variables.count(name) != 0);
 }
 
 /// Whether a string is a message for the user. Other strings are values that code may compare, and so are all where

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "generator/flatten/family.h"
 #include "generator/flatten/members.h"
@@ -210,6 +211,43 @@ bool uses(const Spec& spec, const clang::CXXRecordDecl& record) {
   return visitor.found;
 }
 
+/// Rejects a friend that the class defines if the family has a function of its name and parameters, too: a friend
+/// replaces friends, and a function replaces functions.
+void check_friends(const Family& family, const Entity& entity) {
+  std::set<std::string> seen;
+  for (size_t index = 0; index < entity.levels.size(); ++index) {
+    const Level& level = entity.levels[index];
+    if (!level.symbol->record) continue;
+    for (const clang::FriendDecl* one : level.symbol->record->friends()) {
+      const clang::FunctionDecl* befriended = friend_function(*one);
+      if (!befriended || !seen.insert(friend_signature(family, entity, index, *one)).second) continue;
+      const std::string types = family.parameter_types(*befriended, level, entity);
+      for (const auto& other : family.entities()) {
+        const Level& there = other->levels.front();
+        if (there.symbol->kind != Symbol::Kind::function || other->name != befriended->getNameAsString()) continue;
+        for (const clang::NamedDecl* decl : there.symbol->decls) {
+          const clang::FunctionDecl* function = decl->getAsFunction();
+          if (!function || family.parameter_types(*function, there, *other) != types) continue;
+          const bool is_own = level.symbol->spec == &family.spec();
+          const auto locate = [&](const clang::FunctionDecl& at) {
+            return family.parsed().token(family.specs().manager(), at.getLocation());
+          };
+          const SourceSpan where = is_own                                 ? locate(*befriended)
+                                   : there.symbol->spec == &family.spec() ? locate(*function)
+                                                                          : entity.cause;
+          return family.specs().reject(
+              where,
+              "'" + other->name + "' would be defined twice in family '" + family.spec().name + "': as a friend in '" +
+                  entity.name + "', and as a function outside of it",
+              is_own ? "define the friend after its class, as the other one is"
+                     : "define this as a friend in its class, as the base does, or give it another name",
+              {{Diagnostic::Severity::note, locate(is_own ? *function : *befriended), "the other definition", "", {}}});
+        }
+      }
+    }
+  }
+}
+
 void check_call_operators(const Family& family, const Entity& user, const Level& level,
                           const clang::CXXRecordDecl& record) {
   std::vector<const clang::FunctionDecl*> templates, functions;
@@ -276,6 +314,7 @@ void check_overloads(const Family& family) {
   for (const auto& entity : family.entities()) {
     for (const Level& level : entity->levels)
       if (level.symbol->record) check_call_operators(family, *entity, level, *level.symbol->record);
+    check_friends(family, *entity);
     const Level& level = entity->levels.front();
     if (level.symbol->kind != Symbol::Kind::function) continue;
     for (const clang::NamedDecl* decl : level.symbol->decls) {

@@ -221,8 +221,9 @@ void check_special_members(const Family& family, const Entity& entity) {
   const auto record = [&](size_t level) -> const clang::CXXRecordDecl& { return *entity.levels[level].symbol->record; };
   if (const clang::FieldDecl* field = find_unset(entity)) {
     family.specs().reject(family.parsed().token(family.specs().manager(), field->getLocation()),
-                          "C++ sets '" + field->getNameAsString() + "' to zero in a new '" +
-                              entity.levels[0].symbol->name +
+                          "C++ sets " +
+                              (field->getDeclName() ? "'" + field->getNameAsString() + "'" : "this unnamed member") +
+                              " to zero in a new '" + entity.levels[0].symbol->name +
                               "()', and flattened, the constructor of a base would leave it as it is",
                           "give it an initializer");
     return;

@@ -13,6 +13,7 @@
 #include "generator/flatten/library_effects.h"
 #include "generator/flatten/named_by_base.h"
 #include "generator/flatten/operands.h"
+#include "generator/flatten/outside.h"
 #include "generator/source/slices.h"
 #include "generator/source/syntax_visitor.h"
 
@@ -276,8 +277,7 @@ class SuperCalls {
     std::string name = callee.getNameAsString();
     const auto is_taken = [&] {
       const bool by_kept = std::any_of(kept_.begin(), kept_.end(), [&](const KeptMethod& one) {
-        const auto* other = static_cast<const clang::CXXMethodDecl*>(one.origin);
-        return one.name == name && other->getParent() != callee.getParent();
+        return one.name == name && one.origin->getParent() != callee.getParent();
       });
       const bool by_member = std::any_of(entity_.levels.begin(), entity_.levels.end(), [&](const Level& level) {
         return std::any_of(level.symbol->record->decls_begin(), level.symbol->record->decls_end(),
@@ -306,7 +306,7 @@ class SuperCalls {
     }
     const std::string name = kept_name(*call.callee, site);
     used.add(name, qualified);
-    kept_.push_back({name, call.callee, {}});
+    kept_.push_back({name, call.callee, {}, false});
     const size_t index = kept_.size() - 1;
     const clang::FunctionDecl* called = call.callee;
     if (const clang::FunctionDecl* pattern = called->getTemplateInstantiationPattern()) called = pattern;
@@ -318,7 +318,8 @@ class SuperCalls {
       return {qualified, used};
     }
     const auto* declared = llvm::cast<clang::FunctionDecl>(called->getCanonicalDecl());
-    std::vector<Replacement> inside = in(*definition, call.level, *body, {});
+    MovableBody movable(entity_, call.level, *declared, name);
+    std::vector<Replacement> inside = movable.render([&] { return in(*definition, call.level, *body, {}); });
     const SourceSpan own_name = family_.parsed().token(family_.specs().manager(), declared->getLocation());
     Fragment renamed;
     renamed.add(name, own_name);
@@ -336,12 +337,18 @@ class SuperCalls {
         if (text.compare(token.begin, token.end - token.begin, "virtual") == 0)
           inside.push_back({{whole.file, token.begin, token.end + (text[token.end] == ' ')}, Fragment()});
     }
+    const SourceSpan code = span(body->getSourceRange());
+    const bool is_outside = declared != definition;  // defined outside its class
+    whole.end = is_outside ? pure_specifier(family_, *declared).begin : code.begin;
     Fragment text = render(whole);
-    if (declared != definition) {  // defined outside its class
-      text.add(std::string(" "));
-      text.append(render(span(body->getSourceRange())));
-    }
+    text.append(movable.text([&] {
+      Fragment own(is_outside ? " " : "");
+      own.append(render(code));
+      return own;
+    }));
+    movable.add_values(family_, *definition);
     kept_[index].text = with_cause(std::move(text), qualified, site.level);
+    kept_[index].comes_first = deduces_result(*declared);
     return {qualified, used};
   }
 

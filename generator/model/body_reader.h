@@ -56,6 +56,8 @@ class BodyReader {
   void read_children(const clang::CompoundStmt& compound, std::vector<Stmt>& out);
   std::vector<Stmt> read_branch(const clang::Stmt* statement);
   void read_declarations(const clang::DeclStmt& statement, std::vector<Stmt>& out);
+  std::string macro_at(const clang::Stmt& statement) const;
+  bool read_check(const clang::Stmt& statement, std::vector<Stmt>& out);
   void add_names(const clang::VarDecl& variable, Stmt& result);
   void read_stmt(const clang::Stmt& statement, std::vector<Stmt>& out);
   void read_if(const clang::IfStmt& branch, Stmt& result, std::vector<Stmt>& out);

@@ -63,7 +63,7 @@ struct Function {
   bool is_virtual = false;   // a method that another one may override
   bool is_template = false;  // represents all its instances
   bool is_instance = false;  // an instance of a template, whose text it shares
-  bool is_inner = false;     // of an inner class, or a friend: its text is part of another declaration's
+  bool is_inner = false;  // of an inner class, a friend, or defined after its class: nothing is inserted into its text
   bool is_reference_qualified = false;
   bool deduces_result = false;        // `auto` without a trailing return type
   bool has_trailing_result = false;   // trailing return type

@@ -41,7 +41,7 @@ class ModelReader {
         else
           model.classes.push_back(read_class(*record, model));
       } else if (const auto* function = decl->getAsFunction()) {
-        if (function->isThisDeclarationADefinition())
+        if (function->isThisDeclarationADefinition() && !function->isCXXClassMember())
           add_function(*decl, parsed_.span(manager_, *decl), model.functions, model);
       }
     }
@@ -199,10 +199,14 @@ class ModelReader {
     return field;
   }
 
-  /// Adds a function, or a template and its instances. The text is that of `decl`; instances have no text.
+  /// Adds a function, or a template and its instances. The text is that of `decl`, or of a method's definition after
+  /// its class; instances have no text.
   void add_function(const clang::Decl& decl, SourceSpan slice, std::vector<Function>& functions, FamilyModel& model) {
-    functions.push_back(read_function(*decl.getAsFunction()));
-    functions.back().text.push_back({slice, {}});
+    const clang::FunctionDecl &declared = *decl.getAsFunction(), &function = Specs::defined(declared);
+    const bool is_outside = declared.isCXXClassMember() && &function != &declared;
+    functions.push_back(read_function(function));
+    functions.back().is_inner = is_outside;
+    functions.back().text.push_back({is_outside ? span(function.getSourceRange()) : slice, {}});
     const auto* function_template = llvm::dyn_cast<clang::FunctionTemplateDecl>(&decl);
     if (!function_template) return;
     functions.back().is_template = true;

@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
+#include <string>
 
+#include "generator/flatten/side_effects.h"
 #include "generator/model/body_reader.h"
 #include "generator/resolve/core_language.h"
+#include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 
@@ -184,8 +188,59 @@ void BodyReader::add_names(const clang::VarDecl& variable, Stmt& result) {
   }
 }
 
+/// The macro of which the statement is the expansion, or the beginning of it; empty if there is none.
+std::string BodyReader::macro_at(const clang::Stmt& statement) const {
+  if (!statement.getBeginLoc().isMacroID()) return "";
+  const clang::SourceLocation name = sources_.getExpansionLoc(statement.getBeginLoc());
+  return clang::Lexer::getSourceText(clang::CharSourceRange::getTokenRange(name, name), sources_,
+                                     context_.getLangOpts())
+      .str();
+}
+
+namespace {
+
+/// Whether the message of a warning of libtorch, which `code` gives, is made without side effects.
+bool has_pure_message(const clang::Stmt& code) {
+  struct Visitor : SyntaxVisitor {
+    bool found = false, is_pure = true;
+    bool VisitCallExpr(clang::CallExpr* call) override {
+      const clang::FunctionDecl* callee = call->getDirectCallee();
+      if (!callee || callee->getQualifiedNameAsString() != "c10::str") return true;
+      found = true;
+      for (const clang::Expr* argument : call->arguments()) is_pure &= find_side_effects(argument, {}).is_pure();
+      return true;
+    }
+  } visitor;
+  visitor.visit(&code);
+  return visitor.found && visitor.is_pure;
+}
+
+}  // namespace
+
+/// Reads checks and warnings of libtorch whose expansion has more than their meaning: a comparison that throws if it is
+/// false, and a warning that runs once.
+bool BodyReader::read_check(const clang::Stmt& statement, std::vector<Stmt>& out) {
+  static const std::set<std::string> kComparisons = {"TORCH_CHECK_EQ", "TORCH_CHECK_NE", "TORCH_CHECK_LE",
+                                                     "TORCH_CHECK_LT", "TORCH_CHECK_GE", "TORCH_CHECK_GT"};
+  const std::string macro = macro_at(statement);
+  const auto* expression = dyn_cast<clang::Expr>(&statement);
+  const auto* check = expression ? dyn_cast<clang::ConditionalOperator>(expression->IgnoreParenImpCasts()) : nullptr;
+  if (check && kComparisons.contains(macro)) {
+    Stmt result;
+    result.kind = Stmt::Kind::branch;
+    result.span = span_with_semicolon(statement);
+    result.exprs.push_back(read(*check->getCond()));
+    out.push_back(std::move(result));
+    return true;
+  }
+  const auto* branch = dyn_cast<clang::IfStmt>(&statement);
+  if (!branch || macro != "TORCH_WARN_ONCE" || !has_pure_message(*branch->getThen())) return false;
+  read_stmt(*branch->getThen(), out);
+  return true;
+}
+
 void BodyReader::read_stmt(const clang::Stmt& statement, std::vector<Stmt>& out) {
-  if (isa<clang::NullStmt>(statement)) return;
+  if (isa<clang::NullStmt>(statement) || read_check(statement, out)) return;
   if (const auto* declarations = dyn_cast<clang::DeclStmt>(&statement)) return read_declarations(*declarations, out);
   if (const auto* attributed = dyn_cast<clang::AttributedStmt>(&statement))
     return read_stmt(*attributed->getSubStmt(), out);

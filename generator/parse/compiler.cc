@@ -87,7 +87,8 @@ void Remarks::HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clan
   if (level >= clang::DiagnosticsEngine::Error) remark.fix = find_fix(info);
   if (level == clang::DiagnosticsEngine::Note) {
     remark.severity = Diagnostic::Severity::note;
-    if (remark.where.file == 0 || parsed_.remarks.empty()) return;
+    if (parsed_.remarks.empty()) return;
+    if (remark.where.file == 0) return parsed_.remarks.back().reasons.push_back(std::move(remark.message));
     // An error in a library's header belongs to the line of the spec that caused it.
     if (Remark& last = parsed_.remarks.back(); last.where.file == 0)
       last.where = remark.where;

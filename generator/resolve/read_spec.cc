@@ -11,6 +11,17 @@
 #include "generator/source/slices.h"
 
 namespace modgen {
+namespace {
+
+/// What to call declarations of that kind.
+std::string name_of_form(const clang::Decl& decl) {
+  if (llvm::isa<clang::ConceptDecl>(decl)) return "concepts";
+  if (llvm::isa<clang::TypeAliasTemplateDecl>(decl)) return "alias templates";
+  if (llvm::isa<clang::VarTemplateDecl>(decl)) return "variable templates";
+  return llvm::isa<clang::TemplateDecl>(decl) ? "class templates" : "this form";
+}
+
+}  // namespace
 
 void SpecReader::read() {
   if (auto error = encoding_error(spec_.file, parsed_.sources[spec_.file].text))
@@ -236,10 +247,7 @@ void SpecReader::read_slice(const Slice& slice) {
       const auto& value = llvm::cast<clang::NamedDecl>(*decl);
       add(value, Symbol::Kind::value, value.getName().str(), slice);
     } else if (!llvm::isa<clang::StaticAssertDecl>(decl)) {
-      const bool is_template = llvm::isa<clang::TemplateDecl>(decl);
-      specs_.reject(core(*decl),
-                    is_template ? "modgen does not support class templates in a spec"
-                                : "modgen does not support this form in a spec",
+      specs_.reject(core(*decl), "modgen does not support " + name_of_form(*decl) + " in a spec",
                     "declare only classes, functions, constants, enums and aliases");
     }
   }

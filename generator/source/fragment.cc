@@ -26,6 +26,35 @@ void Fragment::set_cause(SourceSpan cause) {
     if (piece.cause.file == kNoFile) piece.cause = cause;
 }
 
+void Fragment::set_part(uint32_t number) {
+  for (Piece& piece : pieces_) piece.part = number;
+}
+
+Fragment Fragment::part(uint32_t number) const {
+  Fragment result;
+  for (const Piece& piece : pieces_) {
+    if (piece.part != number) continue;
+    result.size_ += piece.text.size();
+    result.pieces_.push_back(piece);
+  }
+  return result;
+}
+
+Fragment Fragment::with_parts_replaced(const std::set<uint32_t>& numbers, const std::string& by) const {
+  Fragment result;
+  uint32_t before = 0;
+  for (const Piece& piece : pieces_) {
+    const bool begins = piece.part != std::exchange(before, piece.part);
+    if (!numbers.contains(piece.part)) {
+      result.size_ += piece.text.size();
+      result.pieces_.push_back(piece);
+    } else if (begins) {
+      result.add(by);
+    }
+  }
+  return result;
+}
+
 size_t Fragment::piece_at(size_t offset) const {
   if (begins_.size() != pieces_.size()) {
     begins_.clear();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,12 @@ class Fragment {
   /// Sets the code that caused this text; parts that already have a cause keep it.
   void set_cause(SourceSpan cause);
 
+  /// Makes this text part `number`, above 0, of the text that it is appended to.
+  void set_part(uint32_t number);
+  Fragment part(uint32_t number) const;
+  /// This text with `by` in place of each of the parts `numbers`.
+  Fragment with_parts_replaced(const std::set<uint32_t>& numbers, const std::string& by) const;
+
   std::string text() const;
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
@@ -48,6 +55,7 @@ class Fragment {
     SourceSpan from;
     bool verbatim = false;
     SourceSpan cause = {};
+    uint32_t part = 0;
   };
   /// Index of the piece that contains the byte at `offset`, or of the last one. There has to be a piece.
   size_t piece_at(size_t offset) const;

@@ -69,7 +69,8 @@ struct Remark {
   std::string message;
   std::string advice;
   std::vector<Remark> notes;
-  std::vector<Edit> fix = {};  // in project files
+  std::vector<Edit> fix = {};             // in project files
+  std::vector<std::string> reasons = {};  // notes that are not in project files
 };
 
 /// The error of a text that is not UTF-8 or that has bytes which no editor shows; nullopt if there is none.

@@ -158,7 +158,8 @@ class Validator {
     if (const auto* record = llvm::dyn_cast_or_null<clang::CXXRecordDecl>(origin);
         record && defaulted && defaulted->isDefaultConstructor())  // which C++ declares implicitly
       origin = find_special_member(family_.specs(), *record, SpecialMember::default_constructor);
-    if (!entity) entity = counterparts_.entity(function);
+    const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&function);  // defined after its class
+    if (!entity) entity = method ? counterparts_.entity(*method->getParent()) : counterparts_.entity(function);
     const clang::FunctionDecl* spec = origin ? origin->getAsFunction() : nullptr;
     if (!spec || !entity) return skip("functions whose declaration was not found");
     spec = &Specs::defined(*spec);

@@ -58,7 +58,9 @@ void Interpreter::merge_findings(Frame& frame, MethodFindings& found, bool first
     return;
   }
   if (frame.function->is_inner && !placements.empty()) {
-    fail(placements.front().expr->span, "a parallel call would have to be inserted in a friend or in an inner class",
+    fail(placements.front().expr->span,
+         "a parallel call would have to be inserted in a friend, in an inner class, or in a method that follows its "
+         "class because each needs the other",
          "declare " + frame.function->name + ", or its class, outside of other classes and functions");
     return;
   }
