@@ -61,8 +61,7 @@ void add_classes(clang::QualType type, std::vector<const clang::CXXRecordDecl*>&
 }
 
 void add_held(clang::QualType type, std::vector<const clang::CXXRecordDecl*>& found) {
-  if (type.isNull()) return;
-  type = type.getNonReferenceType();
+  if (type.isNull() || type->isReferenceType()) return;
   while (const clang::Type* element = type->getArrayElementTypeNoTypeQual()) type = clang::QualType(element, 0);
   const clang::CXXRecordDecl* record = type->isPointerType() ? nullptr : get_class(type);
   if (record && is_class_of_spec(*record) && !is_config(*record)) found.push_back(record);

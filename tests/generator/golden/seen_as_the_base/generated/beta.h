@@ -19,6 +19,10 @@ int64_t area(const Box& box) {
 
 /// Hands itself on.
 struct BetaBox {
+  struct Part {
+    const BetaBox& of;
+  };
+
   virtual ~BetaBox() = default;
 
   int64_t value() const { return 10; }
@@ -34,8 +38,9 @@ struct BetaBox {
 
   int64_t sum() const {
     const BetaBox* all[] = {this};
-    return all[0]->width() + all[0]->depth() + doubled(*this) + area(static_cast<const BetaBox&>(*this)) +
-           with([](const auto& box) { return box.width() + box.depth(); });
+    const Part part{*this};
+    return part.of.width() + all[0]->width() + all[0]->depth() + doubled(*this) +
+           area(static_cast<const BetaBox&>(*this)) + with([](const auto& box) { return box.width() + box.depth(); });
   }
 };
 

@@ -8,11 +8,15 @@ namespace modular::beta {
 MODULAR_FAMILY(Beta);
 
 struct BetaBox : alpha::AlphaBox {
+  struct Part {
+    const alpha::AlphaBox& of;
+  };
   int64_t value() const { return 10; }
   int64_t depth() const override { return 30; }
   int64_t sum() const {
     const alpha::AlphaBox* all[] = {this};
-    return all[0]->width() + all[0]->depth() + alpha::doubled(*this) +
+    const Part part{*this};
+    return part.of.width() + all[0]->width() + all[0]->depth() + alpha::doubled(*this) +
            alpha::area(static_cast<const alpha::AlphaBox&>(*this)) +
            with([](const auto& box) { return box.width() + box.depth(); });
   }
