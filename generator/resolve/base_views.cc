@@ -10,6 +10,7 @@
 #include "generator/resolve/handed_on.h"
 #include "generator/resolve/named_members.h"
 #include "generator/resolve/object_types.h"
+#include "generator/resolve/origins.h"
 #include "generator/resolve/spec_reader.h"
 
 namespace modgen {
@@ -54,6 +55,19 @@ bool may_be_derived(const clang::Expr& object) {
   return !named.isPRValue() && (!decl || decl->getType()->isReferenceType() || llvm::isa<clang::BindingDecl>(decl));
 }
 
+/// Whether the standard library may call members of that name of an object that it is passed.
+bool is_known_to_library(clang::DeclarationName name) {
+  static const std::set<llvm::StringRef> names = {"begin", "end", "rbegin", "rend", "size", "data", "empty", "swap"};
+  if (name.isIdentifier()) return names.count(name.getAsIdentifierInfo()->getName());
+  return name.getCXXOverloadedOperator() != clang::OO_None && !is_assignment(name);
+}
+
+/// Whether the function of the library calls no member of what it is passed.
+bool only_passes_on(const clang::FunctionDecl& function) {
+  static const std::set<llvm::StringRef> names = {"move", "forward", "as_const", "addressof"};
+  return function.getDeclName().isIdentifier() && names.count(function.getName());
+}
+
 /// An object of one class that code sees as one of another, its base.
 struct View {
   Record derived, base;
@@ -66,7 +80,8 @@ struct Access {
   clang::DeclarationName name;
   bool is_virtual;
   clang::SourceLocation where;
-  std::string in;  // the function of another spec whose instance has the access, and which is named at `where`
+  std::string in;  // the function of another spec or the library that has the access, and which is named at `where`
+  bool is_written = false;  // code of the spec writes the type of the object, as opposed to inheriting or deducing it
 };
 
 /// Generic code that only the library calls, whose own code Clang does not read here: an instance that takes a class,
@@ -144,7 +159,7 @@ class BaseViews : public NamedMembers {
                [&](const View& view) { return view.base == &base && redeclares(*view.derived, base, access.name); }) ||
            std::any_of(own_classes_.begin(), own_classes_.end(), [&](Record derived) {
              return derived->isDerivedFrom(&base) && redeclares(*derived, base, access.name) &&
-                    hands_on(*derived, base);
+                    (access.is_written || hands_on(*derived, base));
            });
   }
 
@@ -157,7 +172,12 @@ class BaseViews : public NamedMembers {
     if (const auto* other = llvm::dyn_cast<clang::CallExpr>(&expr)) {
       add_lent(*other);
       add_passed_code(*other);
+      if (const clang::FunctionDecl* callee = other->getDirectCallee())
+        for (const clang::Expr* argument : other->arguments()) add_passed_object(*argument, *callee);
     }
+    if (const auto* construct = llvm::dyn_cast<clang::CXXConstructExpr>(&expr))
+      for (const clang::Expr* argument : construct->arguments())
+        add_passed_object(*argument, *construct->getConstructor());
     for (const clang::Stmt* child : expr.children())
       if (const auto* operand = llvm::dyn_cast_or_null<clang::Expr>(child)) add_view(*operand, expr);
     add_copies(expr);
@@ -165,15 +185,34 @@ class BaseViews : public NamedMembers {
       accesses_.push_back({nullptr, member->getMember(), false, member->getMemberLoc(), ""});
   }
 
-  void add_member(clang::QualType object, const clang::ValueDecl& member, clang::SourceLocation where) override {
+  void add_member(const clang::Expr& object, const clang::ValueDecl& member, clang::SourceLocation where) override {
     resolved_.insert(where);
-    add_access(object, member, where, "");
+    add_access(object.getType(), member, where, "", !in_instance_ && has_written_type(object));
   }
   void add_access(clang::QualType object, const clang::ValueDecl& member, clang::SourceLocation where,
-                  const std::string& in) {
+                  const std::string& in, bool is_written) {
     Record record = get_class(object);
     if (record && (!member.isImplicit() || is_assignment(member.getDeclName())) && is_of_base(*record))
-      accesses_.push_back({record, member.getDeclName(), is_virtual(member), where, in});
+      accesses_.push_back({record, member.getDeclName(), is_virtual(member), where, in, is_written});
+  }
+
+  /// Whether the type of `object` is one that code of the spec writes: in a cast, or for a variable or a field.
+  bool has_written_type(const clang::Expr& object) const {
+    const clang::Expr& bare = *object.IgnoreParenImpCasts();
+    if (llvm::isa<clang::ExplicitCastExpr>(bare)) return true;
+    if (const auto* op = llvm::dyn_cast<clang::UnaryOperator>(&bare)) return has_written_type(*op->getSubExpr());
+    if (const auto* element = llvm::dyn_cast<clang::ArraySubscriptExpr>(&bare))
+      return has_written_type(*element->getBase());
+    if (const auto* op = llvm::dyn_cast<clang::CXXOperatorCallExpr>(&bare)) return has_written_type(*op->getArg(0));
+    const clang::ValueDecl* decl = nullptr;
+    if (const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(&bare)) decl = name->getDecl();
+    if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(&bare)) decl = member->getMemberDecl();
+    const auto* variable = llvm::dyn_cast_or_null<clang::DeclaratorDecl>(decl);
+    if (!variable || !is_own(*variable) || !variable->getTypeSourceInfo()) return false;
+    if (variable->getTypeSourceInfo()->getType()->getContainedDeducedType()) return false;
+    // An override takes what the base's method takes.
+    const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(variable->getDeclContext());
+    return llvm::isa<clang::FieldDecl, clang::VarDecl>(variable) && (!method || !method->size_overridden_methods());
   }
 
   void add_function(const clang::FunctionDecl& function, clang::SourceLocation where) override {
@@ -181,17 +220,18 @@ class BaseViews : public NamedMembers {
     if (!pattern || !is_declared_by_specs(*pattern)) return;
     if (is_own(*pattern)) return visit_instance(function);
     for (const NamedMember& one : instances_of_others_.of(function))
-      add_access(one.object, *one.member, where, function.getNameAsString());
+      add_access(one.object, *one.member, where, function.getNameAsString(), /*is_written=*/false);
   }
   void visit_instances(const clang::FunctionTemplateDecl& of_many) {
     for (const clang::FunctionDecl* one : of_many.specializations()) visit_instance(*one);
   }
   void visit_instance(const clang::FunctionDecl& instance) {
     const clang::FunctionDecl* definition = nullptr;
-    if (!instance.getBody(definition))
-      add_unread(instance);
-    else if (instances_.insert(definition).second)
-      visit_code(*definition);
+    if (!instance.getBody(definition)) return add_unread(instance);
+    if (!instances_.insert(definition).second) return;
+    const bool before = std::exchange(in_instance_, true);
+    visit_code(*definition);
+    in_instance_ = before;
   }
 
   void add_unread(const clang::FunctionDecl& instance) {
@@ -212,6 +252,26 @@ class BaseViews : public NamedMembers {
       for (const clang::NamedDecl* one : code->lookup(name))
         if (llvm::isa<clang::FunctionTemplateDecl>(one)) unread_.push_back({one->getSourceRange(), nullptr});
     }
+  }
+
+  /// A function of the library may call what an object of the base has, such as its operators, and its end.
+  void add_passed_object(const clang::Expr& argument, const clang::FunctionDecl& callee) {
+    const clang::QualType type = argument.IgnoreParenImpCasts()->getType();
+    Record seen = argument.getType()->isPointerType() ? nullptr : get_class(argument.getType());
+    if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&callee)) {
+      // A reference_wrapper takes the object as what it is. Other classes keep copies, or are functions.
+      const auto* owner = llvm::dyn_cast<clang::ClassTemplateSpecializationDecl>(method->getParent());
+      if (owner && owner->getName() == "reference_wrapper" && !type->isPointerType())
+        seen = get_class(owner->getTemplateArgs()[0].getAsType());
+      else if (method->getOverloadedOperator() != clang::OO_Call)
+        return;
+    }
+    if (!seen || !is_of_base(*seen) || !is_of_standard(callee) || only_passes_on(callee)) return;
+    for (const clang::Decl* decl : seen->decls())
+      if (const auto* member = llvm::dyn_cast<clang::ValueDecl>(decl);
+          member && is_known_to_library(member->getDeclName()))
+        add_access(clang::QualType(seen->getTypeForDecl(), 0), *member, argument.getBeginLoc(),
+                   callee.getDeclName().isIdentifier() ? callee.getNameAsString() : "the library", false);
   }
 
   /// A function of a library may assign to an object of the base that it is passed.
@@ -304,6 +364,7 @@ class BaseViews : public NamedMembers {
   const clang::NamespaceDecl& space_;
   InstanceMembers instances_of_others_;
   std::set<const clang::FunctionDecl*> instances_;  // of the spec's own templates, visited
+  bool in_instance_ = false;
   std::vector<Record> own_classes_;
   std::vector<View> views_;
   std::vector<Access> accesses_;

@@ -25,8 +25,8 @@ class NamesInCode : public NamedMembers {
   std::vector<Function> functions;
 
  private:
-  void add_member(clang::QualType object, const clang::ValueDecl& member, clang::SourceLocation where) override {
-    members.push_back({{object, &member}, where});
+  void add_member(const clang::Expr& object, const clang::ValueDecl& member, clang::SourceLocation where) override {
+    members.push_back({{object.getType(), &member}, where});
   }
   void add_function(const clang::FunctionDecl& function, clang::SourceLocation where) override {
     functions.push_back({&function, where});
@@ -58,7 +58,7 @@ bool NamedMembers::VisitCXXConstructExpr(clang::CXXConstructExpr* construct) {
 
 bool NamedMembers::VisitCXXOperatorCallExpr(clang::CXXOperatorCallExpr* call) {
   const auto* method = llvm::dyn_cast_or_null<clang::CXXMethodDecl>(call->getDirectCallee());
-  if (method) add_member(call->getArg(0)->IgnoreParenImpCasts()->getType(), *method, call->getOperatorLoc());
+  if (method) add_member(*call->getArg(0)->IgnoreParenImpCasts(), *method, call->getOperatorLoc());
   return true;
 }
 
@@ -72,7 +72,7 @@ bool NamedMembers::VisitMemberExpr(clang::MemberExpr* expr) {
   const clang::ValueDecl& member = *expr->getMemberDecl();
   const clang::Expr* object = expr->getBase()->IgnoreParenImpCasts();
   if (!expr->hasQualifier() && !llvm::isa<clang::CXXThisExpr>(object))
-    add_member(object->getType(), member, expr->getMemberLoc());
+    add_member(*object, member, expr->getMemberLoc());
   if (const auto* method = llvm::dyn_cast<clang::FunctionDecl>(&member)) add_function(*method, expr->getMemberLoc());
   return true;
 }

@@ -26,8 +26,8 @@ class NamedMembers : public SyntaxVisitor {
   void visit_code(const clang::FunctionDecl& definition);
 
  protected:
-  /// A member of an object that the code sees as one of the type `object`.
-  virtual void add_member(clang::QualType object, const clang::ValueDecl& member, clang::SourceLocation where) = 0;
+  /// A member of `object`, which the code sees as one of its type.
+  virtual void add_member(const clang::Expr& object, const clang::ValueDecl& member, clang::SourceLocation where) = 0;
   virtual void add_function(const clang::FunctionDecl& function, clang::SourceLocation where) = 0;
 
  private:

@@ -53,6 +53,13 @@ struct AlphaPointer {
   int64_t with(int64_t (*function)(const AlphaPointer&)) const { return function(*this); }
 };
 
+struct AlphaSized {
+  int64_t size() const { return 1; }
+};
+struct AlphaTaken {
+  int64_t value() const { return 1; }
+};
+
 struct AlphaSeen;
 struct AlphaWatcher {
   virtual ~AlphaWatcher() = default;

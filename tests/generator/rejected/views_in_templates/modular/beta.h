@@ -1,6 +1,9 @@
-// A template of the base names a member of what it is given as one of the base, or a base's method hands its object to
-// code that names one. C++ calls what the base declares.
+// A template of the base or the library names a member of what it is given as one of the base, or a base's method or
+// the library hands an object to code that names one. C++ calls what the base declares.
 #pragma once
+
+#include <functional>
+#include <iterator>
 
 #include "modular/alpha.h"
 
@@ -53,6 +56,19 @@ struct BetaPointer : alpha::AlphaPointer {
   static int64_t read(const alpha::AlphaPointer& box) { return box.value(); }
   int64_t value() const { return 2; }
   int64_t sum() const { return with(&read); }
+};
+
+struct BetaSized : alpha::AlphaSized {
+  int64_t size() const { return 2; }
+  int64_t sum() const { return std::size(static_cast<const alpha::AlphaSized&>(*this)); }
+};
+
+struct BetaTaken : alpha::AlphaTaken {
+  int64_t value() const { return 2; }
+  int64_t sum() const {
+    const std::function<int64_t(const BetaTaken&)> read = [](const alpha::AlphaTaken& box) { return box.value(); };
+    return read(*this);
+  }
 };
 
 struct BetaSeen : alpha::AlphaSeen {
