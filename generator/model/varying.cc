@@ -142,7 +142,9 @@ class Marker {
         if (parameter.variable == target.variable) parameter.varies = true;
     } else if (target.kind == Expr::Kind::construct) {
       return;  // what it refers to has been marked where it is bound
-    } else if (target.kind == Expr::Kind::call || target.kind == Expr::Kind::list || target.name == "?:") {
+    } else if (target.kind == Expr::Kind::op && target.name == "?:") {
+      for (size_t i = 1; i < target.operands.size(); ++i) change(target.operands[i]);  // not the condition
+    } else if (target.kind == Expr::Kind::call || target.kind == Expr::Kind::list) {
       for (const Expr& operand : target.operands) change(operand);  // std::tie(a, b)
     } else if (!target.operands.empty()) {
       Class* other = target.kind == Expr::Kind::field ? find_class(target.operands[0].type) : nullptr;

@@ -50,9 +50,18 @@ std::vector<clang::QualType> get_types(llvm::ArrayRef<clang::TemplateArgument> a
   return types;
 }
 
+void add_classes(clang::QualType type, std::vector<const clang::CXXRecordDecl*>& found) {
+  const clang::CXXRecordDecl* record = get_class(type);
+  if (!record) return;
+  if (const clang::CXXRecordDecl* held = held_by(*record)) record = held->getDefinition();
+  if (record && is_class_of_spec(*record) && !is_config(*record)) found.push_back(record);
+  const auto* instance = llvm::dyn_cast_or_null<clang::ClassTemplateSpecializationDecl>(record);
+  if (!instance) return;
+  for (const clang::QualType one : get_types(instance->getTemplateArgs().asArray())) add_classes(one, found);
+}
+
 void add_held(clang::QualType type, std::vector<const clang::CXXRecordDecl*>& found) {
-  if (type.isNull()) return;
-  type = type.getNonReferenceType();
+  if (type.isNull() || type->isReferenceType()) return;
   while (const clang::Type* element = type->getArrayElementTypeNoTypeQual()) type = clang::QualType(element, 0);
   const clang::CXXRecordDecl* record = type->isPointerType() ? nullptr : get_class(type);
   if (record && is_class_of_spec(*record) && !is_config(*record)) found.push_back(record);

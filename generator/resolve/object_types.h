@@ -26,8 +26,11 @@ bool is_config(const clang::CXXRecordDecl& record);
 /// The types among template arguments.
 std::vector<clang::QualType> get_types(llvm::ArrayRef<clang::TemplateArgument> arguments);
 
+/// Adds the classes of specs, without configs, that `type` is, leads to or holds.
+void add_classes(clang::QualType type, std::vector<const clang::CXXRecordDecl*>& found);
+
 /// Adds the classes of specs, without configs, of which an object of `type` has objects of its own: the type itself,
-/// the elements of an array or a container, not what a pointer leads to.
+/// the elements of an array or a container, not what a pointer or a reference leads to.
 void add_held(clang::QualType type, std::vector<const clang::CXXRecordDecl*>& found);
 
 }  // namespace modgen

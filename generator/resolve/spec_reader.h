@@ -113,10 +113,12 @@ struct UnsupportedForm {
 std::vector<UnsupportedForm> unsupported_forms(const clang::NamespaceDecl& space);
 
 /// A member of a base that code of `space` names of an object of the base, where the same code also sees an object of a
-/// class that declares the member again as one of the base: by a conversion, a copy, or a function's result. C++ means
-/// the base's member, and the one class that flattening makes has only the other.
+/// class that declares the member again as one of the base: by a conversion, a copy, or a function's result. The base's
+/// methods may also have handed such an object on to the code. C++ means the base's member, and the one class that
+/// flattening makes has only the other.
 struct BaseView {
   std::string name, base;
+  std::string in;  // the function template of another spec that names the member for the code at `where`, if one does
   clang::SourceLocation where;
 };
 std::vector<BaseView> base_views(const clang::NamespaceDecl& space);

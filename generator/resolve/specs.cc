@@ -115,8 +115,10 @@ void Specs::read_new() {
     for (const BaseView& view : base_views(*spec.space))
       reject(parsed_.token(manager(), view.where),
              "C++ means the '" + view.name + "' of '" + view.base +
-                 "' here, and flattened, the class has only the one that replaces it",
-             "call it as " + view.base + "::" + view.name + " on this, or give it another name");
+                 (view.in.empty() ? "' here" : "' in '" + view.in + "' here") +
+                 ", and flattened, the class has only the one that replaces it",
+             view.in.empty() ? "call it as " + view.base + "::" + view.name + " on this, or give it another name"
+                             : "pass the object as what it is, or give the member another name");
     for (const BaseObject& object : base_objects(*this, spec))
       reject(parsed_.token(manager(), object.where),
              object.is_part ? "C++ copies the '" + object.base->name +

@@ -5,6 +5,7 @@
 #include <clang/AST/DeclTemplate.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "generator/resolve/registrations.h"
@@ -26,6 +27,13 @@ const clang::NestedNameSpecifier* qualifier(const clang::Expr& callee) {
   if (const auto* member = dyn_cast<clang::MemberExpr>(name)) return member->getQualifier();
   if (const auto* reference = dyn_cast<clang::DeclRefExpr>(name)) return reference->getQualifier();
   return nullptr;
+}
+
+/// The name of a function in flattened text without the namespace that is only around it here.
+std::string without_extra_space(std::string name) {
+  constexpr std::string_view kExtra = "flattened::";
+  for (size_t at; (at = name.find(kExtra)) != std::string::npos;) name.erase(at, kExtra.size());
+  return name;
 }
 
 /// The kind of a conversion, without its types.
@@ -271,7 +279,7 @@ bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const B
     const auto& other = *clang::cast<clang::PredefinedExpr>(&flattened);
     const clang::StringLiteral *here = other.getFunctionName(), *there = name->getFunctionName();
     if (!here || !there) return true;  // in a template, of which instances are compared
-    return here->getBytes() == there->getBytes() || !is_written_in_spec(spec) ||
+    return without_extra_space(here->getBytes().str()) == there->getBytes() || !is_written_in_spec(spec) ||
            differs(flattened, "this is the name of another function than in the spec");
   }
   if (const auto* op = dyn_cast<clang::CXXOperatorCallExpr>(&spec)) {

@@ -21,6 +21,8 @@ struct BetaBox {
     }
     return false;
   }
+
+  std::string place() const { return __PRETTY_FUNCTION__; }  // the same in the generated class
 };
 
 }  // namespace modular::beta

@@ -15,6 +15,7 @@ struct BetaBox : alpha::AlphaBox {
     }
     return false;
   }
+  std::string place() const { return __PRETTY_FUNCTION__; }  // the same in the generated class
 };
 
 }  // namespace modular::beta

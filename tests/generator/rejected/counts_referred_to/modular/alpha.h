@@ -25,7 +25,8 @@ struct AlphaMade {
 class AlphaLayersImpl : public Module {
  public:
   explicit AlphaLayersImpl(const AlphaConfig& config)
-      : up(register_module("up", linear(config.hidden_size, config.inner_size, false))),
+      : kept(config.num_heads),
+        up(register_module("up", linear(config.hidden_size, config.inner_size, false))),
         down(register_module("down", linear(config.inner_size, config.hidden_size, false))),
         listed(config.num_heads),
         made(config.num_heads),
@@ -38,7 +39,11 @@ class AlphaLayersImpl : public Module {
         named(config.num_heads),
         cast(config.num_heads),
         read(config.num_heads),
+        initial(config.num_heads),
         of_member(held) {
+    const int64_t copy = kept, &same = kept;
+    const std::vector<int64_t> all = {kept, copy, same};
+    const std::optional<int64_t> maybe(kept);
     AlphaAlias alias{listed};
     alias.count = 2;
     AlphaMade other(made);
@@ -58,12 +63,13 @@ class AlphaLayersImpl : public Module {
 
   Tensor forward(const Tensor& x) {
     const int64_t batch = x.size(0), seq = x.size(1);
-    return down(up(x).view({batch, seq, listed, -1}).flatten(2)) + down(up(x).view({batch, seq, made, -1}).flatten(2)) +
-           down(up(x).view({batch, seq, nested, -1}).flatten(2)) +
+    return down(up(x).view({batch, seq, kept, -1}).flatten(2)) + down(up(x).view({batch, seq, listed, -1}).flatten(2)) +
+           down(up(x).view({batch, seq, made, -1}).flatten(2)) + down(up(x).view({batch, seq, nested, -1}).flatten(2)) +
            down(up(x).view({batch, seq, captured, -1}).flatten(2));
   }
   int64_t& get() { return returned; }
 
+  TP_LOCAL int64_t kept;  // not one of them: it is only read
   TP_COLWISE nn::Linear up;
   TP_ROWWISE nn::Linear down;
   TP_LOCAL int64_t listed;
@@ -77,7 +83,7 @@ class AlphaLayersImpl : public Module {
   TP_LOCAL int64_t named;
   TP_LOCAL int64_t cast;
   TP_LOCAL int64_t read;
-  TP_LOCAL int64_t initial = 4;
+  TP_LOCAL int64_t initial;
   int64_t& of_member;
   int64_t& of_default = initial;
 };
