@@ -3,6 +3,7 @@
 #include <set>
 
 #include "generator/resolve/origins.h"
+#include "generator/resolve/specs.h"
 
 namespace modgen {
 namespace {
