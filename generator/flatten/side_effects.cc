@@ -8,6 +8,7 @@
 #include "generator/flatten/library_effects.h"
 #include "generator/flatten/writes.h"
 #include "generator/resolve/core_language.h"
+#include "generator/resolve/object_types.h"
 #include "generator/resolve/registrations.h"
 #include "generator/source/syntax_visitor.h"
 
@@ -81,7 +82,8 @@ class Reader : public SyntaxVisitor {
     return true;
   }
   bool TraverseLambdaExpr(clang::LambdaExpr* lambda) override {
-    found.captures |= std::any_of(lambda->explicit_capture_begin(), lambda->explicit_capture_end(),
+    found.captures |= lambda->getCaptureDefault() == clang::LCD_ByCopy ||
+                      std::any_of(lambda->explicit_capture_begin(), lambda->explicit_capture_end(),
                                   [](const clang::LambdaCapture& one) { return one.capturesVariable(); });
     for (const clang::Expr* init : lambda->capture_inits())  // the lambda's body shows how it uses the object
       if (const auto* self = llvm::dyn_cast_or_null<clang::CXXThisExpr>(init)) seen_as_object_.insert(self);
@@ -217,7 +219,10 @@ class Reader : public SyntaxVisitor {
     const bool is_arrow = object->getType()->isPointerType();
     const bool reads =
         method->isConst() || method->isStatic() || (is_accessor(name) && !is_of_spec(*method->getParent()));
-    if (run_elsewhere(*method) || in_place || !reads) write(object, is_arrow);
+    const auto* named = llvm::dyn_cast<clang::MemberExpr>(call.getCallee()->IgnoreParens());
+    const bool is_exact = (named && named->hasQualifier()) || has_exact_class(*object);
+    if (may_be_overridden(*method, is_exact)) writes_anything();
+    if (run_elsewhere(*method, is_exact) || in_place || !reads) write(object, is_arrow);
     if (is_arrow) read_through(object);
     if (is_random(name)) found.writes.insert(kRandom);
   }
@@ -242,7 +247,9 @@ class Reader : public SyntaxVisitor {
         found.writes.insert(kRandom);  // a module's forward
     }
     const bool is_own = method && !method->isStatic() && is_of_spec(*method->getParent());
-    if (is_own && (run_elsewhere(*method) || !method->isConst())) write(call.getArg(0));
+    const bool is_exact = is_own && has_exact_class(*call.getArg(0));
+    if (is_own && may_be_overridden(*method, is_exact)) writes_anything();
+    if (is_own && (run_elsewhere(*method, is_exact) || !method->isConst())) write(call.getArg(0));
     if (kind == clang::OO_Subscript && method && inserts_missing(*method)) write(call.getArg(0));
     const bool looks_inside =
         kind == clang::OO_Arrow || kind == clang::OO_Subscript || (kind == clang::OO_Star && call.getNumArgs() == 1);
@@ -313,13 +320,14 @@ class Reader : public SyntaxVisitor {
     const auto call = record->getASTContext().DeclarationNames.getCXXOperatorName(clang::OO_Call);
     for (const clang::NamedDecl* one : record->lookup(call))
       if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(one);
-          !method || run_elsewhere(*method) || !method->isConst())
-        write(&argument);
+          !method || method->isVirtual() || run_elsewhere(*method) || !method->isConst())
+        method && method->isVirtual() ? writes_anything() : write(&argument);
   }
 
   /// Runs a constructor or method of another object of a spec, whose fields are not this object's. Returns whether it
-  /// may modify them, as a const method does with mutable ones.
-  bool run_elsewhere(const clang::CXXMethodDecl& method) {
+  /// may modify them, as a const method does with mutable ones. Unless the object's class is exact, overriders of the
+  /// virtual methods that it calls may do anything.
+  bool run_elsewhere(const clang::CXXMethodDecl& method, bool is_exact = true) {
     const clang::FunctionDecl* definition = nullptr;
     if (!is_of_spec(*method.getParent()) || !method.getBody(definition)) return false;
     if (method.isDefaulted() && !llvm::isa<clang::CXXConstructorDecl>(method)) return !method.isConst();
@@ -328,7 +336,11 @@ class Reader : public SyntaxVisitor {
       return named.hasBody() ? std::vector<const clang::FunctionDecl*>{&named}
                              : std::vector<const clang::FunctionDecl*>();
     };
-    Reader inner(kAsNamed);
+    static const MethodsMeant kUnlessVirtual = [](const clang::CXXMethodDecl& named) {
+      return named.hasBody() && !may_be_overridden(named, false) ? std::vector<const clang::FunctionDecl*>{&named}
+                                                                 : std::vector<const clang::FunctionDecl*>();
+    };
+    Reader inner(is_exact ? kAsNamed : kUnlessVirtual);
     inner.running_ = running_;
     inner.functions_ = true;
     if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(definition))

@@ -43,7 +43,7 @@ struct SideEffects {
       written_variables;           // locals and parameters; only membership is tested
   std::set<std::string> declared;  // names of locals, including parameters of lambdas
   bool returns = false;            // has a return statement outside lambdas
-  bool captures = false;           // has a lambda with explicit captures
+  bool captures = false;           // has a lambda with explicit captures, or one that copies what it names
   void set_everything() { reads_everything = writes_everything = true; }
   bool is_pure() const { return writes.empty() && !writes_everything && written_variables.empty(); }
   /// Whether it runs to its end for arguments for which it is meant, and changes nothing.

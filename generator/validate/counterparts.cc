@@ -159,11 +159,12 @@ bool Counterparts::replaces(const clang::NamedDecl& own, const clang::NamedDecl&
            family_.parameter_types(*function, *context.level, *context.entity) ==
                family_.parameter_types(*other, *context.level, *context.entity);
   };
-  // Inherited code runs the replacement. Code that sees both functions has chosen the base's, which the replacement may
-  // call itself.
+  // Inherited code means the replacement. Code that sees both functions or variables has chosen the base's, of which
+  // the replacement may be made.
   if (here && there) {
     const bool sees_both = context.level->symbol->spec->sees(*here->spec);
-    return here != there && (!sees_both || !function || !other);
+    const bool are_variables = llvm::isa<clang::VarDecl>(own) && llvm::isa<clang::VarDecl>(base);
+    return here != there && !(sees_both && ((function && other) || are_variables));
   }
   const auto befriending = [&](const clang::NamedDecl& decl) {
     const auto* record = llvm::dyn_cast<clang::CXXRecordDecl>(decl.getLexicalDeclContext());
