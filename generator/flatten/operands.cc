@@ -83,7 +83,7 @@ bool copies(const clang::Stmt* parent, const clang::FunctionDecl& function) {
     const auto* method = llvm::dyn_cast_or_null<clang::CXXMethodDecl>(callee);
     const auto changes = [](const clang::ParmVarDecl* parameter) {
       const clang::QualType type = parameter->getType();
-      return type->isReferenceType() && !type->getPointeeType().isConstQualified();
+      return type->isLValueReferenceType() && !type->getPointeeType().isConstQualified();
     };
     return call->isInfixBinaryOp() && !call->isAssignmentOp() && callee && (!method || method->isConst()) &&
            std::none_of(callee->param_begin(), callee->param_end(), changes);
