@@ -30,7 +30,7 @@ class Reader : public SyntaxVisitor {
       const auto* member = llvm::dyn_cast<clang::FieldDecl>(expr->getMemberDecl());
       found.reads_everything |= member && get_reach(member->getType()) == Reach::anything;
     } else if (expr->isArrow()) {
-      read_through(expr->getBase());
+      look_through(expr->getBase());
     }
     if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(expr->getMemberDecl())) read_global(*variable);
     return true;
@@ -119,10 +119,11 @@ class Reader : public SyntaxVisitor {
     if (expr->getOpcode() == clang::UO_AddrOf && !expr->getType()->isMemberPointerType() &&
         !expr->getSubExpr()->getType().isConstQualified() && !expr->getSubExpr()->getType()->isFunctionType())
       write(expr->getSubExpr());  // it may change through the pointer
-    if (expr->getOpcode() == clang::UO_Deref) read_through(expr->getSubExpr());
+    if (expr->getOpcode() == clang::UO_Deref) look_through(expr->getSubExpr());
     return true;
   }
   bool VisitArraySubscriptExpr(clang::ArraySubscriptExpr* expr) override {
+    found.traps |= !llvm::isa<clang::IntegerLiteral>(expr->getIdx()->IgnoreParenImpCasts());
     read_through(expr->getBase());
     return true;
   }
@@ -215,6 +216,7 @@ class Reader : public SyntaxVisitor {
       return;
     }
     found.throws |= method->getParent()->isInStdNamespace() && throws_by_name(name);
+    found.traps |= method->getParent()->isInStdNamespace() && needs_element(name);
     const bool in_place = name.size() > 1 && name.ends_with("_") && !name.ends_with("__");
     const bool is_arrow = object->getType()->isPointerType();
     const bool reads =
@@ -223,7 +225,7 @@ class Reader : public SyntaxVisitor {
     const bool is_exact = (named && named->hasQualifier()) || has_exact_class(*object);
     if (may_be_overridden(*method, is_exact)) writes_anything();
     if (run_elsewhere(*method, is_exact) || in_place || !reads) write(object, is_arrow);
-    if (is_arrow) read_through(object);
+    if (is_arrow) look_through(object);
     if (is_random(name)) found.writes.insert(kRandom);
   }
 
@@ -254,6 +256,7 @@ class Reader : public SyntaxVisitor {
     const bool looks_inside =
         kind == clang::OO_Arrow || kind == clang::OO_Subscript || (kind == clang::OO_Star && call.getNumArgs() == 1);
     if (looks_inside) read_through(call.getArg(0));
+    found.traps |= looks_inside && method && method->getParent()->isInStdNamespace() && !inserts_missing(*method);
     const llvm::ArrayRef<clang::Expr*> all(call.getArgs(), call.getNumArgs());
     write_arguments(*callee, method ? all.drop_front() : all);
     follow(*callee);
@@ -369,14 +372,6 @@ class Reader : public SyntaxVisitor {
     run_elsewhere(*destructor);
   }
 
-  /// Drops what concerns only a function's own body.
-  static void leave(SideEffects& effects) {
-    effects.read_variables.clear();
-    effects.written_variables.clear();
-    effects.declared.clear();
-    effects.captures = effects.returns = false;
-  }
-
   /// Runs the function's body if it is in a spec or a lambda. Its local variables do not count.
   void follow(const clang::FunctionDecl& callee) {
     const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&callee);
@@ -401,6 +396,12 @@ class Reader : public SyntaxVisitor {
     }
     leave(inner_effects);
     add(found, inner_effects);
+  }
+
+  /// Records a read of what a pointer points to, which has to be there. The results of operators are theirs to check.
+  void look_through(const clang::Expr* pointer) {
+    found.traps |= !is_this(pointer) && !llvm::isa<clang::CXXOperatorCallExpr>(pointer->IgnoreParenImpCasts());
+    read_through(pointer);
   }
 
   /// Records a read of what `expr` points to, holds or views.
