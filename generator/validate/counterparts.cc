@@ -143,6 +143,11 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
     return member_origin && locate(member_origin->getLocation()) == where;
   });
   if (is_kept) return false;
+  // A class of that name which does not derive from the base's stands for it in inherited code only.
+  const bool derives = std::ranges::any_of(user->levels, [&](const Level& level) { return level.symbol == symbol; });
+  const Spec* const here = context.level->symbol->spec;
+  const Spec* const own = user->levels.front().symbol->spec;
+  if (!derives && (here == own || here->sees(*own))) return false;
   for (const Level& level : user->levels) {
     if (level.symbol == symbol) return false;
     if (level.symbol->record == from->getDeclContext()) return true;
