@@ -165,6 +165,11 @@ ParameterUses find_uses(const clang::ParmVarDecl& parameter, const clang::CXXCon
     bool VisitLambdaExpr(clang::LambdaExpr* lambda) override {
       for (const clang::LambdaCapture& capture : lambda->explicit_captures())
         captured |= capture.capturesVariable() && capture.getCapturedVar() == parameter;
+      if (lambda->getCaptureDefault() != clang::LCD_ByCopy) return true;
+      Counter inside;  // of the lambda, which copies what it names
+      inside.parameter = parameter;
+      inside.visit(lambda->getBody());
+      captured |= inside.uses > 0;
       return true;
     }
   } counter;
@@ -279,7 +284,7 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
     }
     const bool would_repeat = uses.uses() > 1 && !is_repeatable_argument(*argument);
     const bool is_variable = (by_value && (uses.is_changed_in_initializers || uses.is_changed_in_body)) ||
-                             (uses.is_captured && !llvm::isa<clang::DeclRefExpr>(spelled)) || would_repeat ||
+                             (uses.is_captured && !names_local(*spelled)) || would_repeat ||
                              (!is_default && !commutes && uses.uses() > 0);
     // Initializers read the argument; the body modifies a variable of its own.
     const bool is_both = is_variable && uses.in_initializers > 0 && !uses.is_changed_in_initializers &&
@@ -298,6 +303,12 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
                    "this argument would be evaluated " + std::to_string(uses.uses()) +
                        " times when the base's constructor is inlined",
                    "compute it once, into a member that is initialized before the base", notes);
+    } else if (uses.is_captured) {
+      specs.reject(span(argument->getSourceRange()),
+                   "a lambda in an initializer of the base's constructor captures this argument, and would read it "
+                   "later when the base's constructor is inlined",
+                   "pass a parameter of the constructor, or make the lambda in the body of the base's constructor",
+                   notes);
     } else {
       specs.reject(
           span(argument->getSourceRange()),

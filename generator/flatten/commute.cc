@@ -114,4 +114,11 @@ void add(SideEffects& effects, const SideEffects& other) {
   effects.captures |= other.captures;
 }
 
+void leave(SideEffects& effects) {
+  effects.read_variables.clear();
+  effects.written_variables.clear();
+  effects.declared.clear();
+  effects.captures = effects.returns = false;
+}
+
 }  // namespace modgen

@@ -11,6 +11,7 @@
 #include "generator/flatten/outside.h"
 #include "generator/flatten/overloads.h"
 #include "generator/flatten/shared_variables.h"
+#include "generator/flatten/side_effects.h"
 #include "generator/resolve/specs.h"
 #include "generator/source/slices.h"
 
@@ -284,6 +285,7 @@ Fragment Family::flatten() {
     if (entities_[index]->levels.front().symbol->library.empty()) write(*entities_[index]);
   check_uses();
   check_redefinitions();
+  check_unnamed_variables();
   check_overloads(*this);
   warn();
 
@@ -353,6 +355,33 @@ void Family::check_uses() {
         "'" + use.member + "' is removed from '" + use.owner->name + "' but still used",
         own ? "rewrite this without it, or keep the member" : "redefine the code that uses it, or keep the member",
         {note});
+  }
+}
+
+/// Variables of bases that nothing of this family names, and whose initializers do something, such as to register
+/// something.
+void Family::check_unnamed_variables() {
+  std::set<const Symbol*> named;
+  std::set<const Spec*> contributing;
+  for (const auto& entity : entities_)
+    for (const Level& level : entity->levels) {
+      named.insert(level.symbol);
+      contributing.insert(level.symbol->spec);
+    }
+  for (const auto& spec : specs_.all()) {
+    if (spec.get() == &spec_ || !contributing.contains(spec.get())) continue;
+    for (const Symbol* symbol : spec->symbols) {
+      if (symbol->kind != Symbol::Kind::value || symbol->is_lookup || named.contains(symbol)) continue;
+      const auto has_effects = [](const clang::NamedDecl* decl) {
+        const auto* variable = llvm::dyn_cast<clang::VarDecl>(decl);
+        return variable && variable->getInit() && !find_side_effects(variable->getInit(), {}).is_pure();
+      };
+      if (std::ranges::any_of(symbol->decls, has_effects))
+        specs_.reject(symbol->where,
+                      "the initializer of '" + symbol->name + "' has side effects, which family '" + spec_.name +
+                          "' would lose: nothing in it names the variable",
+                      "do this in a function that the code calls, or name the variable there", {});
+    }
   }
 }
 

@@ -168,6 +168,7 @@ class Family {
   void write(Entity& entity);
   void check_uses();
   void check_redefinitions();
+  void check_unnamed_variables();
   void warn() const;
   /// A part of the file: an entity, or a declaration of one that is defined later.
   struct Piece {

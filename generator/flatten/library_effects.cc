@@ -259,6 +259,10 @@ bool throws_by_name(llvm::StringRef name) {
   return name.starts_with("sto") || std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
+bool needs_element(llvm::StringRef name) {
+  return name == "front" || name == "back" || name == "top" || name.starts_with("pop");
+}
+
 bool is_accessor(llvm::StringRef name) {
   static constexpr llvm::StringRef names[] = {"at",  "back", "begin", "cbegin", "cend", "data",
                                               "end", "find", "front", "get",    "ptr",  "value"};

@@ -68,6 +68,9 @@ bool reads_process(llvm::StringRef name);
 /// Whether a function of the standard library throws for some arguments that are not misuse.
 bool throws_by_name(llvm::StringRef name);
 
+/// Whether a method of a container is for containers that have an element.
+bool needs_element(llvm::StringRef name);
+
 /// Whether a method returns a part of its object and modifies nothing by itself.
 bool is_accessor(llvm::StringRef name);
 

@@ -78,8 +78,16 @@ bool copies(const clang::Stmt* parent, const clang::FunctionDecl& function) {
   if (llvm::isa<clang::ReturnStmt>(parent)) return !function.getReturnType()->isReferenceType();
   if (const auto* binary = llvm::dyn_cast<clang::BinaryOperator>(parent)) return binary->getOpcode() != clang::BO_Comma;
   if (const auto* unary = llvm::dyn_cast<clang::UnaryOperator>(parent)) return unary->isArithmeticOp();
-  if (const auto* call = llvm::dyn_cast<clang::CXXOperatorCallExpr>(parent))
-    return call->isInfixBinaryOp() && !call->isAssignmentOp();
+  if (const auto* call = llvm::dyn_cast<clang::CXXOperatorCallExpr>(parent)) {
+    const clang::FunctionDecl* callee = call->getDirectCallee();
+    const auto* method = llvm::dyn_cast_or_null<clang::CXXMethodDecl>(callee);
+    const auto changes = [](const clang::ParmVarDecl* parameter) {
+      const clang::QualType type = parameter->getType();
+      return type->isLValueReferenceType() && !type->getPointeeType().isConstQualified();
+    };
+    return call->isInfixBinaryOp() && !call->isAssignmentOp() && callee && (!method || method->isConst()) &&
+           std::none_of(callee->param_begin(), callee->param_end(), changes);
+  }
   return false;
 }
 
@@ -88,6 +96,12 @@ const clang::Expr* returned(const clang::Stmt& body) {
   if (!compound || compound->size() != 1) return nullptr;
   const auto* statement = llvm::dyn_cast<clang::ReturnStmt>(compound->body_front());
   return statement ? statement->getRetValue() : nullptr;
+}
+
+bool names_local(const clang::Expr& expr) {
+  const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(&expr);
+  const auto* variable = name ? llvm::dyn_cast<clang::VarDecl>(name->getDecl()) : nullptr;
+  return variable && variable->hasLocalStorage();
 }
 
 bool is_repeatable_argument(const clang::Expr& argument) {

@@ -38,6 +38,10 @@ bool is_trivial_argument(const clang::Expr& argument);
 /// arithmetic on trivial arguments.
 bool is_repeatable_argument(const clang::Expr& argument);
 
+/// Whether the expression is the name of a parameter or another automatic variable, of which a lambda that captures it
+/// copies the value.
+bool names_local(const clang::Expr& expr);
+
 /// Whether `argument` reads an object by a name that is not the object's own: a reference, a structured binding, or
 /// through a pointer. A write of the object by its name changes it.
 bool reads_by_reference(const clang::Expr& argument);

@@ -95,12 +95,31 @@ class Ranking {
           where(*one.function),
           "C++ prefers this to '" + one.name() + "' of a base, which takes the base; flattened, both take this class",
           "give it the base's parameters, so that it replaces the base's, or another name", other);
+    else if (one.level < other.level && hides_operator(one, other))
+      reject(where(*one.function),
+             "C++ hides the base's '" + one.name() + "' with other parameters here; flattened, libraries may call both",
+             "give it the base's parameters, so that it replaces the base's, or add a using-declaration for the base's",
+             other);
     else if (is_same && other.level > 0 && one.level >= other.level &&
              is_better_template(*one.function, *other.function))
       reject(entity_.levels[0].symbol->where,
              "C++ passes objects of this class to the template '" + one.name() +
                  "', and flattened, to its overload for the base",
              "define '" + one.name() + "' for this class, too", other);
+  }
+
+  /// Whether `one` is an operator of a class and C++ does not find `other`, one of its base, behind it.
+  bool hides_operator(const Overload& one, const Overload& other) const {
+    const auto is_member = [](const Overload& overload) {
+      return !overload.is_friend && llvm::isa<clang::CXXMethodDecl>(overload.function) &&
+             overload.function->isOverloadedOperator();
+    };
+    if (!is_member(one) || !is_member(other) || one.name() != other.name()) return false;
+    const auto& declared = entity_.levels[one.level].symbol->record->decls();
+    return std::none_of(declared.begin(), declared.end(), [&](const clang::Decl* decl) {
+      const auto* kept = llvm::dyn_cast<clang::UsingDecl>(decl);
+      return kept && kept->getDeclName() == one.function->getDeclName();
+    });
   }
 
   void check_library(const Overload& one) const {

@@ -8,6 +8,7 @@
 #include "generator/flatten/library_effects.h"
 #include "generator/flatten/writes.h"
 #include "generator/resolve/core_language.h"
+#include "generator/resolve/object_types.h"
 #include "generator/resolve/registrations.h"
 #include "generator/source/syntax_visitor.h"
 
@@ -29,7 +30,7 @@ class Reader : public SyntaxVisitor {
       const auto* member = llvm::dyn_cast<clang::FieldDecl>(expr->getMemberDecl());
       found.reads_everything |= member && get_reach(member->getType()) == Reach::anything;
     } else if (expr->isArrow()) {
-      read_through(expr->getBase());
+      look_through(expr->getBase());
     }
     if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(expr->getMemberDecl())) read_global(*variable);
     return true;
@@ -81,7 +82,8 @@ class Reader : public SyntaxVisitor {
     return true;
   }
   bool TraverseLambdaExpr(clang::LambdaExpr* lambda) override {
-    found.captures |= std::any_of(lambda->explicit_capture_begin(), lambda->explicit_capture_end(),
+    found.captures |= lambda->getCaptureDefault() == clang::LCD_ByCopy ||
+                      std::any_of(lambda->explicit_capture_begin(), lambda->explicit_capture_end(),
                                   [](const clang::LambdaCapture& one) { return one.capturesVariable(); });
     for (const clang::Expr* init : lambda->capture_inits())  // the lambda's body shows how it uses the object
       if (const auto* self = llvm::dyn_cast_or_null<clang::CXXThisExpr>(init)) seen_as_object_.insert(self);
@@ -117,10 +119,11 @@ class Reader : public SyntaxVisitor {
     if (expr->getOpcode() == clang::UO_AddrOf && !expr->getType()->isMemberPointerType() &&
         !expr->getSubExpr()->getType().isConstQualified() && !expr->getSubExpr()->getType()->isFunctionType())
       write(expr->getSubExpr());  // it may change through the pointer
-    if (expr->getOpcode() == clang::UO_Deref) read_through(expr->getSubExpr());
+    if (expr->getOpcode() == clang::UO_Deref) look_through(expr->getSubExpr());
     return true;
   }
   bool VisitArraySubscriptExpr(clang::ArraySubscriptExpr* expr) override {
+    found.traps |= !llvm::isa<clang::IntegerLiteral>(expr->getIdx()->IgnoreParenImpCasts());
     read_through(expr->getBase());
     return true;
   }
@@ -213,12 +216,16 @@ class Reader : public SyntaxVisitor {
       return;
     }
     found.throws |= method->getParent()->isInStdNamespace() && throws_by_name(name);
+    found.traps |= method->getParent()->isInStdNamespace() && needs_element(name);
     const bool in_place = name.size() > 1 && name.ends_with("_") && !name.ends_with("__");
     const bool is_arrow = object->getType()->isPointerType();
     const bool reads =
         method->isConst() || method->isStatic() || (is_accessor(name) && !is_of_spec(*method->getParent()));
-    if (run_elsewhere(*method) || in_place || !reads) write(object, is_arrow);
-    if (is_arrow) read_through(object);
+    const auto* named = llvm::dyn_cast<clang::MemberExpr>(call.getCallee()->IgnoreParens());
+    const bool is_exact = (named && named->hasQualifier()) || has_exact_class(*object);
+    if (may_be_overridden(*method, is_exact)) writes_anything();
+    if (run_elsewhere(*method, is_exact) || in_place || !reads) write(object, is_arrow);
+    if (is_arrow) look_through(object);
     if (is_random(name)) found.writes.insert(kRandom);
   }
 
@@ -242,11 +249,14 @@ class Reader : public SyntaxVisitor {
         found.writes.insert(kRandom);  // a module's forward
     }
     const bool is_own = method && !method->isStatic() && is_of_spec(*method->getParent());
-    if (is_own && (run_elsewhere(*method) || !method->isConst())) write(call.getArg(0));
+    const bool is_exact = is_own && has_exact_class(*call.getArg(0));
+    if (is_own && may_be_overridden(*method, is_exact)) writes_anything();
+    if (is_own && (run_elsewhere(*method, is_exact) || !method->isConst())) write(call.getArg(0));
     if (kind == clang::OO_Subscript && method && inserts_missing(*method)) write(call.getArg(0));
     const bool looks_inside =
         kind == clang::OO_Arrow || kind == clang::OO_Subscript || (kind == clang::OO_Star && call.getNumArgs() == 1);
     if (looks_inside) read_through(call.getArg(0));
+    found.traps |= looks_inside && method && method->getParent()->isInStdNamespace() && !inserts_missing(*method);
     const llvm::ArrayRef<clang::Expr*> all(call.getArgs(), call.getNumArgs());
     write_arguments(*callee, method ? all.drop_front() : all);
     follow(*callee);
@@ -313,13 +323,14 @@ class Reader : public SyntaxVisitor {
     const auto call = record->getASTContext().DeclarationNames.getCXXOperatorName(clang::OO_Call);
     for (const clang::NamedDecl* one : record->lookup(call))
       if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(one);
-          !method || run_elsewhere(*method) || !method->isConst())
-        write(&argument);
+          !method || method->isVirtual() || run_elsewhere(*method) || !method->isConst())
+        method && method->isVirtual() ? writes_anything() : write(&argument);
   }
 
   /// Runs a constructor or method of another object of a spec, whose fields are not this object's. Returns whether it
-  /// may modify them, as a const method does with mutable ones.
-  bool run_elsewhere(const clang::CXXMethodDecl& method) {
+  /// may modify them, as a const method does with mutable ones. Unless the object's class is exact, overriders of the
+  /// virtual methods that it calls may do anything.
+  bool run_elsewhere(const clang::CXXMethodDecl& method, bool is_exact = true) {
     const clang::FunctionDecl* definition = nullptr;
     if (!is_of_spec(*method.getParent()) || !method.getBody(definition)) return false;
     if (method.isDefaulted() && !llvm::isa<clang::CXXConstructorDecl>(method)) return !method.isConst();
@@ -328,7 +339,11 @@ class Reader : public SyntaxVisitor {
       return named.hasBody() ? std::vector<const clang::FunctionDecl*>{&named}
                              : std::vector<const clang::FunctionDecl*>();
     };
-    Reader inner(kAsNamed);
+    static const MethodsMeant kUnlessVirtual = [](const clang::CXXMethodDecl& named) {
+      return named.hasBody() && !may_be_overridden(named, false) ? std::vector<const clang::FunctionDecl*>{&named}
+                                                                 : std::vector<const clang::FunctionDecl*>();
+    };
+    Reader inner(is_exact ? kAsNamed : kUnlessVirtual);
     inner.running_ = running_;
     inner.functions_ = true;
     if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(definition))
@@ -357,14 +372,6 @@ class Reader : public SyntaxVisitor {
     run_elsewhere(*destructor);
   }
 
-  /// Drops what concerns only a function's own body.
-  static void leave(SideEffects& effects) {
-    effects.read_variables.clear();
-    effects.written_variables.clear();
-    effects.declared.clear();
-    effects.captures = effects.returns = false;
-  }
-
   /// Runs the function's body if it is in a spec or a lambda. Its local variables do not count.
   void follow(const clang::FunctionDecl& callee) {
     const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&callee);
@@ -389,6 +396,12 @@ class Reader : public SyntaxVisitor {
     }
     leave(inner_effects);
     add(found, inner_effects);
+  }
+
+  /// Records a read of what a pointer points to, which has to be there. The results of operators are theirs to check.
+  void look_through(const clang::Expr* pointer) {
+    found.traps |= !is_this(pointer) && !llvm::isa<clang::CXXOperatorCallExpr>(pointer->IgnoreParenImpCasts());
+    read_through(pointer);
   }
 
   /// Records a read of what `expr` points to, holds or views.

@@ -36,14 +36,14 @@ struct SideEffects {
   bool throws = false;     // it has code that throws
   bool checks = false;     // the same, by a throw expression or a check
   bool may_throw = false;  // it calls functions of libraries that may throw
-  bool traps = false;      // it divides integers, which may end the program
+  bool traps = false;      // it may end the program: it divides integers, or reads what has to be there
   // It calls functions of libraries, which may run code of the spec, as containers construct and destroy elements.
   bool calls_libraries = false;
   std::set<const clang::VarDecl*> read_variables,
       written_variables;           // locals and parameters; only membership is tested
   std::set<std::string> declared;  // names of locals, including parameters of lambdas
   bool returns = false;            // has a return statement outside lambdas
-  bool captures = false;           // has a lambda with explicit captures
+  bool captures = false;           // has a lambda with explicit captures, or one that copies what it names
   void set_everything() { reads_everything = writes_everything = true; }
   bool is_pure() const { return writes.empty() && !writes_everything && written_variables.empty(); }
   /// Whether it runs to its end for arguments for which it is meant, and changes nothing.
@@ -75,5 +75,8 @@ bool commute(const SideEffects& one, const SideEffects& other);
 bool changes_only(const SideEffects& effects, const std::function<bool(const std::string&)>& chosen);
 
 void add(SideEffects& effects, const SideEffects& other);
+
+/// Drops what concerns only a function's own body.
+void leave(SideEffects& effects);
 
 }  // namespace modgen

@@ -2,6 +2,7 @@
 
 #include <clang/AST/DeclCXX.h>
 #include <clang/AST/DeclFriend.h>
+#include <clang/AST/ExprCXX.h>
 
 #include <algorithm>
 #include <set>
@@ -11,9 +12,49 @@
 #include "generator/flatten/family.h"
 #include "generator/flatten/library_effects.h"
 #include "generator/flatten/side_effects.h"
+#include "generator/resolve/object_types.h"
+#include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 namespace {
+
+/// Finds code that assigns or exchanges all of an object of the class which may be a base's part, such as `*this`.
+class WholeAssignments : public SyntaxVisitor {
+ public:
+  explicit WholeAssignments(const clang::CXXRecordDecl& record) : record_(record) {}
+  const clang::Expr* found = nullptr;
+
+  bool VisitCXXOperatorCallExpr(clang::CXXOperatorCallExpr* call) override {
+    if (call->getOperator() == clang::OO_Equal) check(*call, *call->getArg(0));
+    return true;
+  }
+  bool VisitCallExpr(clang::CallExpr* call) override {
+    const clang::FunctionDecl* callee = call->getDirectCallee();
+    if (!callee || !callee->isInStdNamespace() || !callee->getDeclName().isIdentifier()) return true;
+    if (callee->getName() != "swap" && callee->getName() != "exchange") return true;
+    for (const clang::Expr* argument : call->arguments()) check(*call, *argument);
+    return true;
+  }
+
+ private:
+  void check(const clang::Expr& code, const clang::Expr& object) {
+    const clang::Expr* bare = object.IgnoreParenImpCasts();
+    if (!found && bare->isLValue() && bare->getType()->getAsCXXRecordDecl() == &record_ && !has_exact_class(*bare))
+      found = &code;
+  }
+  const clang::CXXRecordDecl& record_;
+};
+
+/// Such code in a method of the class; null if there is none.
+const clang::Expr* find_whole_assignment(const clang::CXXRecordDecl& record) {
+  WholeAssignments assignments(record);
+  for (const clang::Decl* decl : record.decls()) {
+    const clang::FunctionDecl* method = decl->getAsFunction();
+    const clang::FunctionDecl* definition = nullptr;
+    if (method && !method->isImplicit() && method->getBody(definition)) assignments.visit(definition->getBody());
+  }
+  return assignments.found;
+}
 
 struct Special {
   enum class Kind { copies, moves, assigns, compares, destroys };
@@ -260,6 +301,21 @@ void check_special_members(const Family& family, const Entity& entity) {
             {{Diagnostic::Severity::note, where, "the base's member", "", {}}});
         break;
       }
+  bool has_own_fields = false;
+  for (size_t level = 0; level < entity.levels.size(); ++level) {
+    const clang::Expr* code = has_own_fields ? find_whole_assignment(record(level)) : nullptr;
+    if (code)
+      family.specs().reject(entity.levels.front().symbol->where,
+                            "code of the base assigns all of an object, in C++ without the fields of '" +
+                                entity.levels.front().symbol->name + "', and flattened with them",
+                            "assign the fields one by one in the base, or make the base a member",
+                            {{Diagnostic::Severity::note,
+                              family.parsed().span(family.specs().manager(), code->getSourceRange()),
+                              "the assignment",
+                              "",
+                              {}}});
+    has_own_fields |= !record(level).field_empty();
+  }
 }
 
 }  // namespace modgen

@@ -150,7 +150,7 @@ class SuperCalls {
       const bool is_copied = !by_reference || !spelled->isGLValue();  // the body reads the value at the call
       const bool stays = is_trivial_argument(*argument) && own.is_pure() && !reads_what_changes(own, body) &&
                          !(is_copied && body.changes_fields() && reads_by_reference(*argument));
-      const bool is_name = llvm::isa<clang::DeclRefExpr>(spelled);
+      const bool is_name = names_local(*spelled);
       bound.can_repeat &= stays && (is_name || !body.captures);
       bound.can_move_once &=
           stays || (own.is_pure_and_ends() && body.is_pure() && !body.captures && uses(definition, *parameter) <= 1);

@@ -128,8 +128,9 @@ std::string BodyReader::find_unknown(const clang::Expr& expr, const std::vector<
       if (field->isBitField()) return "a bit-field";
       if (field->getParent()->isUnion()) return "a member of a union";
     }
-  if (isa<clang::UnaryOperator>(expr) || expr.getType()->isDependentType()) return "";
-  return is_modelled(expr.getType(), Analysis::interpreter) ? "" : name_construct(expr.getType());
+  const clang::QualType type = expr.getType();  // null for the arguments of a dependent construction
+  if (isa<clang::UnaryOperator>(expr) || type.isNull() || type->isDependentType()) return "";
+  return is_modelled(type, Analysis::interpreter) ? "" : name_construct(type);
 }
 
 Expr BodyReader::read(const clang::Expr& written_or_not) {

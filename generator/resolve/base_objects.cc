@@ -51,6 +51,9 @@ bool makes_object(const clang::FunctionDecl& function) {
 
 /// Whether the method of a container makes elements of arguments that are none.
 bool makes_elements(const clang::FunctionDecl& method) {
+  if (const auto* subscript = llvm::dyn_cast<clang::CXXMethodDecl>(&method);
+      subscript && subscript->getOverloadedOperator() == clang::OO_Subscript)
+    return subscript->getParent()->getName().ends_with("map");
   return method.getDeclName().isIdentifier() &&
          (method.getName().starts_with("emplace") || method.getName() == "try_emplace" || method.getName() == "resize");
 }

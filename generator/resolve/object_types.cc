@@ -1,5 +1,8 @@
 #include "generator/resolve/object_types.h"
 
+#include <clang/AST/Attr.h>
+#include <clang/AST/ExprCXX.h>
+
 #include <set>
 
 #include "generator/resolve/origins.h"
@@ -69,6 +72,21 @@ void add_held(clang::QualType type, std::vector<const clang::CXXRecordDecl*>& fo
   const auto* instance = llvm::dyn_cast_or_null<clang::ClassTemplateSpecializationDecl>(record);
   if (!instance || holds_no_copies(*instance)) return;
   for (const clang::QualType one : get_types(instance->getTemplateArgs().asArray())) add_held(one, found);
+}
+
+bool has_exact_class(const clang::Expr& object) {
+  const clang::Expr* bare = object.IgnoreParenImpCasts();
+  const clang::CXXRecordDecl* record = bare->getType()->getAsCXXRecordDecl();
+  if (!record) return false;  // a pointer
+  const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(bare);
+  const auto* member = llvm::dyn_cast<clang::MemberExpr>(bare);
+  const clang::ValueDecl* holder = name ? name->getDecl() : member ? member->getMemberDecl() : nullptr;
+  const bool is_value = holder ? !holder->getType()->isReferenceType() : bare->isPRValue();
+  return is_value || record->hasAttr<clang::FinalAttr>();
+}
+
+bool may_be_overridden(const clang::CXXMethodDecl& method, bool is_exact) {
+  return !is_exact && method.isVirtual() && is_of_spec(*method.getParent()) && !method.hasAttr<clang::FinalAttr>();
 }
 
 }  // namespace modgen

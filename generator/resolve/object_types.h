@@ -33,4 +33,10 @@ void add_classes(clang::QualType type, std::vector<const clang::CXXRecordDecl*>&
 /// the elements of an array or a container, not what a pointer or a reference leads to.
 void add_held(clang::QualType type, std::vector<const clang::CXXRecordDecl*>& found);
 
+/// Whether an object's class is known to be that of its expression, and not one that derives from it.
+bool has_exact_class(const clang::Expr& object);
+
+/// Whether a call of the method, a spec's, may run an overrider; `is_exact` is whether the object has its exact class.
+bool may_be_overridden(const clang::CXXMethodDecl& method, bool is_exact);
+
 }  // namespace modgen

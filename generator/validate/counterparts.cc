@@ -143,6 +143,11 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
     return member_origin && locate(member_origin->getLocation()) == where;
   });
   if (is_kept) return false;
+  // A class of that name which does not derive from the base's stands for it in inherited code only.
+  const bool derives = std::ranges::any_of(user->levels, [&](const Level& level) { return level.symbol == symbol; });
+  const Spec* const here = context.level->symbol->spec;
+  const Spec* const own = user->levels.front().symbol->spec;
+  if (!derives && (here == own || here->sees(*own))) return false;
   for (const Level& level : user->levels) {
     if (level.symbol == symbol) return false;
     if (level.symbol->record == from->getDeclContext()) return true;
@@ -159,11 +164,12 @@ bool Counterparts::replaces(const clang::NamedDecl& own, const clang::NamedDecl&
            family_.parameter_types(*function, *context.level, *context.entity) ==
                family_.parameter_types(*other, *context.level, *context.entity);
   };
-  // Inherited code runs the replacement. Code that sees both functions has chosen the base's, which the replacement may
-  // call itself.
+  // Inherited code means the replacement. Code that sees both functions or variables has chosen the base's, of which
+  // the replacement may be made.
   if (here && there) {
     const bool sees_both = context.level->symbol->spec->sees(*here->spec);
-    return here != there && (!sees_both || !function || !other);
+    const bool are_variables = llvm::isa<clang::VarDecl>(own) && llvm::isa<clang::VarDecl>(base);
+    return here != there && !(sees_both && ((function && other) || are_variables));
   }
   const auto befriending = [&](const clang::NamedDecl& decl) {
     const auto* record = llvm::dyn_cast<clang::CXXRecordDecl>(decl.getLexicalDeclContext());
