@@ -49,7 +49,7 @@ struct Entity;
 /// Entities that a part of the family's text names. The sets have no order.
 struct Named {
   std::set<Entity*> all;
-  std::set<Entity*> complete;  // those that a spec defines before it names them, or whose members it names
+  std::set<Entity*> complete;    // those that a spec defines before it names them, or whose members it names
   std::set<std::string> values;  // the names of those that the functions that it calls take or return as values
 };
 

@@ -40,7 +40,7 @@ bool names_reference(const std::string& text, uint32_t end) {
   return next != std::string::npos && text[next] == '&';
 }
 
-/// What the code of `user` that is being rendered names.
+/// The names in the code of `user` that is being rendered.
 Named& named_by(Entity& user) { return user.inside ? user.inside->named : user.around; }
 
 /// Adds the classes of specs that a value of that type is or contains.

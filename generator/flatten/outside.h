@@ -22,7 +22,7 @@ class MovableBody {
   MovableBody(Entity& entity, size_t level, const clang::FunctionDecl& declaration, std::string name = {});
 
   bool can_move() const { return method_ != nullptr; }
-  /// Puts the body after the class, whatever it needs.
+  /// Puts the body after the class, also if it needs nothing from there.
   void move() { method_->is_outside = true; }
   /// Adds what the head of `definition`, which follows its class, names: parameters and results that are values need
   /// the definitions of their types.

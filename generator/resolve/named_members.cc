@@ -108,7 +108,7 @@ const InstanceMembers::Names& InstanceMembers::names(const clang::FunctionDecl& 
   NamesInCode here, there;
   here.visit_code(*definition);
   there.visit_code(*pattern);
-  // What the template names itself does not depend on its arguments.
+  // Names in the template itself do not depend on its arguments.
   std::set<clang::SourceLocation> known_places;
   for (const auto& one : there.members) known_places.insert(one.where);
   for (const auto& one : there.functions) known_places.insert(one.where);

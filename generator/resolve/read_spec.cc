@@ -13,7 +13,7 @@
 namespace modgen {
 namespace {
 
-/// What to call declarations of that kind.
+/// The words for declarations of that kind.
 std::string name_of_form(const clang::Decl& decl) {
   if (llvm::isa<clang::ConceptDecl>(decl)) return "concepts";
   if (llvm::isa<clang::TypeAliasTemplateDecl>(decl)) return "alias templates";
