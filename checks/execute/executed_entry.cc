@@ -80,7 +80,7 @@ std::string ExecutedEntry::name() const {
 
 std::string ExecutedEntry::find_difference() {
   const std::string file = "generated/" + std::string(entry_.family) + ".h";
-  const bool is_cached = find_task(entry_.task)->cached;
+  const bool is_cached = find_task(entry_.task)->cached && !entry_.plan->uncached;
   for (Run& run : runs_) {
     for (const Division& division : run.divisions) {
       ++comparisons_;

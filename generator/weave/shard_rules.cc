@@ -241,10 +241,13 @@ std::string_view get_advice(Axis axis) {
 
 Value apply_in_reading(Operation& op, Rule rule) {
   const ReadingRule* own = find_reading_rule(op);
+  const bool is_of_contract = op.expr->callee && op.expr->callee->home == Callee::Home::contract;
   std::vector<Value> given = op.values;
   Value result;
   if (std::ranges::any_of(given, holds_size_of_one) && !views_by_own_size(op)) {
     op.reject("unproven: " + quoted(op) + " by the size of a dimension that is split over tp or has size 1");
+  } else if (own && !is_of_contract && !reads_counts(op.name) && std::ranges::any_of(given, holds_local_count)) {
+    result = unproven(op, *std::ranges::find_if(given, holds_local_count));
   } else if (own) {
     result = own->rule ? own->rule(op) : by_shapes(op, own->shapes);
   } else {
