@@ -227,8 +227,8 @@ bool ExecutedModel::supports(int64_t tp) {
 std::unique_ptr<ExecutedModel::Stage> ExecutedModel::build(int64_t tp, int64_t tp_rank, const Division& division,
                                                            int64_t number) const {
   auto stage = std::make_unique<Stage>();
-  stage->model =
-      build_on_meta(entry_, *config_);  // libtorch's layers initialize their parameters, which takes longer than a run
+  // libtorch's layers initialize their parameters, which takes longer than a run.
+  stage->model = build_on_meta(entry_, *config_);
   std::vector<const StageOnRank*> positions;
   if (!division.cuts.empty()) {
     stage->place = std::make_unique<SimulatedStage>(StageOnRank(number, division.cuts, sizes_));

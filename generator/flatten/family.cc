@@ -317,13 +317,19 @@ Fragment Family::flatten() {
   return result;
 }
 
+std::vector<const Spec*> Family::contributing() const {
+  std::set<const Spec*> named = {&spec_};
+  for (const auto& entity : entities_)
+    for (const Level& level : entity->levels) named.insert(level.symbol->spec);
+  std::vector<const Spec*> specs;
+  for (const auto& spec : specs_.all())
+    if (named.contains(spec.get())) specs.push_back(spec.get());
+  return specs;
+}
+
 std::string Family::includes() const {
   std::set<std::string> angled, quoted, guarded;
-  std::set<const Spec*> contributing = {&spec_};
-  for (const auto& entity : entities_)
-    for (const Level& level : entity->levels) contributing.insert(level.symbol->spec);
-  for (const auto& spec : specs_.all()) {
-    if (!contributing.count(spec.get())) continue;
+  for (const Spec* spec : contributing()) {
     for (const std::string& name : spec->libraries) (name[0] == '<' ? angled : quoted).insert(name);
     guarded.insert(spec->guarded.begin(), spec->guarded.end());
   }
@@ -362,14 +368,10 @@ void Family::check_uses() {
 /// something.
 void Family::check_unnamed_variables() {
   std::set<const Symbol*> named;
-  std::set<const Spec*> contributing;
   for (const auto& entity : entities_)
-    for (const Level& level : entity->levels) {
-      named.insert(level.symbol);
-      contributing.insert(level.symbol->spec);
-    }
-  for (const auto& spec : specs_.all()) {
-    if (spec.get() == &spec_ || !contributing.contains(spec.get())) continue;
+    for (const Level& level : entity->levels) named.insert(level.symbol);
+  for (const Spec* spec : contributing()) {
+    if (spec == &spec_) continue;
     for (const Symbol* symbol : spec->symbols) {
       if (symbol->kind != Symbol::Kind::value || symbol->is_lookup || named.contains(symbol)) continue;
       const auto has_effects = [](const clang::NamedDecl* decl) {

@@ -169,6 +169,8 @@ class Family {
   void check_uses();
   void check_redefinitions();
   void check_unnamed_variables();
+  /// The specs of which the family has something, and its own; included ones first.
+  std::vector<const Spec*> contributing() const;
   void warn() const;
   /// A part of the file: an entity, or a declaration of one that is defined later.
   struct Piece {

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "generator/flatten/family.h"
+#include "generator/resolve/object_types.h"
 #include "generator/resolve/specs.h"
 #include "generator/source/slices.h"
 
@@ -43,21 +44,21 @@ bool names_reference(const std::string& text, uint32_t end) {
 /// The names in the code of `user` that is being rendered.
 Named& named_by(Entity& user) { return user.inside ? user.inside->named : user.around; }
 
-/// Adds the classes of specs that a value of that type is or contains.
-void add_classes(clang::QualType type, std::vector<const clang::CXXRecordDecl*>& classes) {
+/// Adds the classes, configs too, that a value of that type is or contains.
+void add_classes_of_value(clang::QualType type, std::vector<const clang::CXXRecordDecl*>& classes) {
   const clang::CXXRecordDecl* record = type.isNull() ? nullptr : type->getAsCXXRecordDecl();
   if (!record) return;  // also of references and pointers
   classes.push_back(record);
   if (const auto* special = llvm::dyn_cast<clang::ClassTemplateSpecializationDecl>(record))
-    for (const clang::TemplateArgument& argument : special->getTemplateArgs().asArray())
-      if (argument.getKind() == clang::TemplateArgument::Type) add_classes(argument.getAsType(), classes);
+    for (const clang::QualType one : get_types(special->getTemplateArgs().asArray()))
+      add_classes_of_value(one, classes);
 }
 
 /// The classes of specs that a function takes or returns as values.
 std::vector<const clang::CXXRecordDecl*> get_values(const clang::FunctionDecl& function) {
   std::vector<const clang::CXXRecordDecl*> classes;
-  add_classes(function.getReturnType(), classes);
-  for (const clang::ParmVarDecl* parameter : function.parameters()) add_classes(parameter->getType(), classes);
+  add_classes_of_value(function.getReturnType(), classes);
+  for (const clang::ParmVarDecl* parameter : function.parameters()) add_classes_of_value(parameter->getType(), classes);
   return classes;
 }
 

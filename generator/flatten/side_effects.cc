@@ -223,7 +223,6 @@ class Reader : public SyntaxVisitor {
         method->isConst() || method->isStatic() || (is_accessor(name) && !is_of_spec(*method->getParent()));
     const auto* named = llvm::dyn_cast<clang::MemberExpr>(call.getCallee()->IgnoreParens());
     const bool is_exact = (named && named->hasQualifier()) || has_exact_class(*object);
-    if (may_be_overridden(*method, is_exact)) writes_anything();
     if (run_elsewhere(*method, is_exact) || in_place || !reads) write(object, is_arrow);
     if (is_arrow) look_through(object);
     if (is_random(name)) found.writes.insert(kRandom);
@@ -250,7 +249,6 @@ class Reader : public SyntaxVisitor {
     }
     const bool is_own = method && !method->isStatic() && is_of_spec(*method->getParent());
     const bool is_exact = is_own && has_exact_class(*call.getArg(0));
-    if (is_own && may_be_overridden(*method, is_exact)) writes_anything();
     if (is_own && (run_elsewhere(*method, is_exact) || !method->isConst())) write(call.getArg(0));
     if (kind == clang::OO_Subscript && method && inserts_missing(*method)) write(call.getArg(0));
     const bool looks_inside =
@@ -321,16 +319,20 @@ class Reader : public SyntaxVisitor {
     const auto* record = argument.getType()->getAsCXXRecordDecl();
     if (!record || !record->hasDefinition() || !is_of_spec(*record)) return;
     const auto call = record->getASTContext().DeclarationNames.getCXXOperatorName(clang::OO_Call);
-    for (const clang::NamedDecl* one : record->lookup(call))
-      if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(one);
-          !method || method->isVirtual() || run_elsewhere(*method) || !method->isConst())
-        method && method->isVirtual() ? writes_anything() : write(&argument);
+    for (const clang::NamedDecl* one : record->lookup(call)) {
+      const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(one);
+      if (method && method->isVirtual())
+        writes_anything();
+      else if (!method || run_elsewhere(*method) || !method->isConst())
+        write(&argument);
+    }
   }
 
   /// Runs a constructor or method of another object of a spec, whose fields are not this object's. Returns whether it
   /// may modify them, as a const method does with mutable ones. Unless the object's class is exact, overriders of the
   /// virtual methods that it calls may do anything.
   bool run_elsewhere(const clang::CXXMethodDecl& method, bool is_exact = true) {
+    if (may_be_overridden(method, is_exact)) writes_anything();
     const clang::FunctionDecl* definition = nullptr;
     if (!is_of_spec(*method.getParent()) || !method.getBody(definition)) return false;
     if (method.isDefaulted() && !llvm::isa<clang::CXXConstructorDecl>(method)) return !method.isConst();

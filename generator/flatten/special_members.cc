@@ -18,7 +18,7 @@
 namespace modgen {
 namespace {
 
-/// Finds code that assigns or exchanges all of an object of the class which may be a base's part, such as `*this`.
+/// Finds code that assigns or swaps all of an object of the class which may be a base's part, such as `*this`.
 class WholeAssignments : public SyntaxVisitor {
  public:
   explicit WholeAssignments(const clang::CXXRecordDecl& record) : record_(record) {}
@@ -48,11 +48,7 @@ class WholeAssignments : public SyntaxVisitor {
 /// Such code in a method of the class; null if there is none.
 const clang::Expr* find_whole_assignment(const clang::CXXRecordDecl& record) {
   WholeAssignments assignments(record);
-  for (const clang::Decl* decl : record.decls()) {
-    const clang::FunctionDecl* method = decl->getAsFunction();
-    const clang::FunctionDecl* definition = nullptr;
-    if (method && !method->isImplicit() && method->getBody(definition)) assignments.visit(definition->getBody());
-  }
+  for (const clang::Stmt* body : get_method_bodies(record)) assignments.visit(body);
   return assignments.found;
 }
 

@@ -95,6 +95,22 @@ class BaseViews : public NamedMembers {
  public:
   explicit BaseViews(const clang::NamespaceDecl& space) : space_(space), instances_of_others_(space) {}
 
+  /// Records the copies that methods of bases make of their object.
+  void add_copies_by_bases() {
+    struct Copies : SyntaxVisitor {
+      BaseViews* views;
+      bool VisitStmt(clang::Stmt* statement) override {
+        if (const auto* expr = llvm::dyn_cast<clang::Expr>(statement)) views->add_copies(*expr);
+        return true;
+      }
+    } copies;
+    copies.views = this;
+    std::vector<Record> bases;
+    add_bases(bases);
+    for (Record base : std::set<Record>(bases.begin(), bases.end()))
+      for (const clang::Stmt* body : get_method_bodies(*base)) copies.visit(body);
+  }
+
   std::vector<BaseView> found() const {
     std::vector<BaseView> found;
     std::set<std::pair<clang::SourceLocation, std::string>> known;
@@ -141,28 +157,6 @@ class BaseViews : public NamedMembers {
     return classes;
   }
 
- public:
-  /// Records the copies that methods of bases make of their object.
-  void add_copies_by_bases() {
-    struct Copies : SyntaxVisitor {
-      BaseViews* views;
-      bool VisitStmt(clang::Stmt* statement) override {
-        if (const auto* expr = llvm::dyn_cast<clang::Expr>(statement)) views->add_copies(*expr);
-        return true;
-      }
-    } copies;
-    copies.views = this;
-    std::vector<Record> bases;
-    add_bases(bases);
-    for (Record base : std::set<Record>(bases.begin(), bases.end()))
-      for (const clang::Decl* decl : base->decls()) {
-        const clang::FunctionDecl* method = decl->getAsFunction();
-        const clang::FunctionDecl* definition = nullptr;
-        if (method && !method->isImplicit() && method->getBody(definition)) copies.visit(definition->getBody());
-      }
-  }
-
- private:
   void add_bases(std::vector<Record>& classes) const {
     for (Record derived : own_classes_)
       derived->forallBases([&](Record base) {

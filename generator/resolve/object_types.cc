@@ -74,6 +74,15 @@ void add_held(clang::QualType type, std::vector<const clang::CXXRecordDecl*>& fo
   for (const clang::QualType one : get_types(instance->getTemplateArgs().asArray())) add_held(one, found);
 }
 
+std::vector<const clang::Stmt*> get_method_bodies(const clang::CXXRecordDecl& record) {
+  std::vector<const clang::Stmt*> bodies;
+  for (const clang::Decl* decl : record.decls()) {
+    const clang::FunctionDecl* method = decl->getAsFunction();
+    if (const clang::Stmt* body = method && !method->isImplicit() ? method->getBody() : nullptr) bodies.push_back(body);
+  }
+  return bodies;
+}
+
 bool has_exact_class(const clang::Expr& object) {
   const clang::Expr* bare = object.IgnoreParenImpCasts();
   const clang::CXXRecordDecl* record = bare->getType()->getAsCXXRecordDecl();

@@ -33,6 +33,9 @@ void add_classes(clang::QualType type, std::vector<const clang::CXXRecordDecl*>&
 /// the elements of an array or a container, not what a pointer or a reference leads to.
 void add_held(clang::QualType type, std::vector<const clang::CXXRecordDecl*>& found);
 
+/// The bodies of the methods that the class declares, wherever they are defined.
+std::vector<const clang::Stmt*> get_method_bodies(const clang::CXXRecordDecl& record);
+
 /// Whether an object's class is known to be that of its expression, and not one that derives from it.
 bool has_exact_class(const clang::Expr& object);
 

@@ -178,14 +178,13 @@ Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
     if (const ModuleNode* child = node.child(expr.name)) return evaluate_child(expr, *child);
     const bool is_parameter = expr.name == "weight" || expr.name == "bias";
     const bool is_matrix = node.kind == ModuleNode::Kind::linear || node.kind == ModuleNode::Kind::embedding;
-    if (is_parameter && is_matrix) {
-      read_parameters(expr, node);
-      return registered_tensor(node, expr.name, true, expr.name == "weight" ? 2 : 1);
-    }
-    if (is_parameter && !node.type && expr.type == "at::Tensor") {  // of another layer of libtorch or the contract
-      read_parameters(expr, node);
+    if (is_parameter && (is_matrix || (!node.type && expr.type == "at::Tensor"))) {
       const bool is_norm = node.library_class.find("Norm") != std::string::npos;
-      return registered_tensor(node, expr.name, true, is_norm ? std::optional<int64_t>(1) : std::nullopt);
+      const std::optional<int64_t> rank = is_matrix ? std::optional<int64_t>(expr.name == "weight" ? 2 : 1)
+                                          : is_norm ? std::optional<int64_t>(1)
+                                                    : std::nullopt;
+      read_parameters(expr, node);
+      return registered_tensor(node, expr.name, true, rank);
     }
     return evaluate_plain_field(expr, node);
   }

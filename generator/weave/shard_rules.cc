@@ -243,18 +243,18 @@ Value apply_in_reading(Operation& op, Rule rule) {
   const ReadingRule* own = find_reading_rule(op);
   const bool is_of_contract = op.expr->callee && op.expr->callee->home == Callee::Home::contract;
   std::vector<Value> given = op.values;
+  const auto count = std::ranges::find_if(given, holds_local_count);
+  const bool has_unread_count = count != given.end() && !reads_counts(op.name);
   Value result;
   if (std::ranges::any_of(given, holds_size_of_one) && !views_by_own_size(op)) {
     op.reject("unproven: " + quoted(op) + " by the size of a dimension that is split over tp or has size 1");
-  } else if (own && !is_of_contract && !reads_counts(op.name) && std::ranges::any_of(given, holds_local_count)) {
-    result = unproven(op, *std::ranges::find_if(given, holds_local_count));
+  } else if (own && !is_of_contract && has_unread_count) {
+    result = unproven(op, *count);
   } else if (own) {
     result = own->rule ? own->rule(op) : by_shapes(op, own->shapes);
   } else {
     const auto odd = std::ranges::find_if(given, [](const Value& value) { return !value.is_invariant(); });
-    const bool counts = std::ranges::any_of(given, holds_local_count);
-    const bool is_read = rule && !(counts && !reads_counts(op.name));
-    result = is_read ? rule(op) : unproven(op, *odd);
+    result = rule && !has_unread_count ? rule(op) : unproven(op, *odd);
     const bool replaces = op.call != Call::none && op.call != Call::layer_norm;
     for (const Value& value : given)
       if (op.message.empty() && is_tensor(result) && (replaces || loses(value, result)) &&

@@ -1,4 +1,4 @@
-// What the derived class reads is there only after these checks.
+// Initializers that need what these constructors check.
 #pragma once
 
 #include "modular/alpha.h"
