@@ -97,14 +97,26 @@ inline Tensor masked_scores(const Tensor& scores, const AttentionMask& mask) {
   return masked_scores(scores, visible_keys(mask, seq, keys, scores.device()));
 }
 
+/// Returns `weights` with zeros for queries that see no key. An additive mask hides no key completely.
+inline Tensor without_unseeing(const Tensor& weights, const Tensor& mask) {
+  if (mask.scalar_type() != at::kBool) return weights;
+  return weights.masked_fill(mask.any(-1, /*keepdim=*/true).logical_not(), 0);
+}
+inline Tensor without_unseeing(const Tensor& weights, const AttentionMask& mask) {
+  const int64_t seq = weights.size(2), keys = weights.size(3);
+  if (sees_all(mask, seq, keys)) return weights;
+  return without_unseeing(weights, visible_keys(mask, seq, keys, weights.device()));
+}
+
 /// Attention weights [batch, heads, seq, keys]: the softmax of the masked scores, which are soft-capped first if
-/// `softcap` is set.
+/// `softcap` is set. A query that sees no key has weights of zero, or with soft caps the same weight for all keys.
 template <class Mask>
 Tensor attention_weights(const Tensor& query, const Tensor& key, const Mask& mask, double scale,
                          std::optional<double> softcap) {
   Tensor scores = attention_scores(query, key, scale);
   if (softcap) scores = (scores / *softcap).tanh() * *softcap;
-  return masked_scores(scores, mask).softmax(-1, c10::promoteTypes(scores.scalar_type(), at::kFloat));
+  const Tensor weights = masked_scores(scores, mask).softmax(-1, c10::promoteTypes(scores.scalar_type(), at::kFloat));
+  return softcap ? weights : without_unseeing(weights, mask);
 }
 
 /// Sums the values with the attention `weights` [batch, heads, seq, keys].
@@ -191,7 +203,11 @@ Tensor attend_dropping(const Tensor& query, const Tensor& keys, const Tensor& va
   if constexpr (std::is_same_v<Mask, AttentionMask>) {
     if (fused.attention && !softcap) return fused.attention(query, keys, values, mask, scale, &rng);
   } else if (!softcap) {
-    const Tensor biases = plain::mask_of_numbers(mask, query.options());
+    // The fused form gives a query zeros if all its keys have a bias of -infinity.
+    const Tensor biases = mask.scalar_type() == at::kBool
+                              ? at::zeros(mask.sizes(), query.options())
+                                    .masked_fill(mask.logical_not(), -std::numeric_limits<float>::infinity())
+                              : mask;
     if (const Tensor mixed = fused_with_biases(query, keys, values, biases, scale, &rng); mixed.defined()) return mixed;
   }
   return plain::attention_dropping(query, keys, values, mask, scale, softcap, rng);
@@ -210,7 +226,7 @@ Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& 
   }
   DropoutRng rng = bound.dropout->draw(dropout);
   rng.part = part;
-  return over_context(query, key, value, mask, Unseeing::mean,
+  return over_context(query, key, value, mask, if_no_key(softcap),
                       [&](const Queries& q, const Tensor& keys, const Tensor& values, const auto& own) {
                         DropoutRng of_queries = rng;
                         of_queries.first_row = q.first;

@@ -290,5 +290,32 @@ TEST(DroppingAttention, DropsTheSameElementsInRunsOfQueries) {
   }
 }
 
+// Positions of padding before a text are such queries: the last one predicts the text's first token.
+TEST(DroppingAttention, GivesZerosToQueriesThatSeeNoKey) {
+  const DropoutRng rng = to_dropout_rng(2, 0.3);
+  const nn::Dropout dropout(0.3);
+  const Tensor query = at::randn({2, 4, 140, 16}), key = at::randn({2, 2, 140, 16}), value = at::randn({2, 2, 140, 16});
+  Tensor padding = at::ones({2, 140}, at::kBool);
+  padding.narrow(1, 0, 9).zero_();
+  const AttentionMask mask = causal_mask(padding, /*window=*/0);
+  const Tensor visible = plain::visible_keys(mask, 140, 140, at::kCPU);
+  const Tensor expected = plain::attention_dropping(query, key, value, mask, 0.25, std::nullopt, rng);
+  EXPECT_TRUE(expected.narrow(1, 0, 9).eq(0).all().item<bool>());
+  EXPECT_TRUE(expected.narrow(1, 9, 131).ne(0).any(-1).all().item<bool>());
+  EXPECT_TRUE(attention(query, key, value, mask, 0.25, dropout).narrow(1, 0, 9).eq(0).all().item<bool>());
+  EXPECT_TRUE(attention(query, key, value, visible, 0.25, dropout).narrow(1, 0, 9).eq(0).all().item<bool>());
+  EXPECT_TRUE(plain::attention_dropping(query, key, value, visible, 0.25, std::nullopt, rng).equal(expected));
+  const WithFused installed;
+  for (const bool is_tensor : {false, true}) {
+    const Tensor trained = query.clone().set_requires_grad(true);
+    const Tensor mixed = is_tensor ? detail::attend_dropping(trained, key, value, visible, 0.25, std::nullopt, rng)
+                                   : detail::attend_dropping(trained, key, value, mask, 0.25, std::nullopt, rng);
+    EXPECT_TRUE(at::allclose(mixed, expected, 1e-4, 1e-5));
+    mixed.square().sum().backward();
+    EXPECT_TRUE(trained.grad().isfinite().all().item<bool>());
+    EXPECT_TRUE(trained.grad().narrow(2, 0, 9).eq(0).all().item<bool>());
+  }
+}
+
 }  // namespace
 }  // namespace modular

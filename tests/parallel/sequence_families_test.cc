@@ -8,11 +8,15 @@
 #include <set>
 
 #include "runtime/model/tasks.h"
+#include "runtime/ops/fused.h"
 #include "runtime/parallel/parameters/lora.h"
 #include "tests/parallel/family_sizes.h"
 
 namespace modular::testing {
 namespace {
+
+// All processes of these tests train with this project's kernels.
+[[maybe_unused]] const bool has_kernels = (install_fused_functions(), true);
 
 /// The first entry of each family that is trained on a target per token and whose layers can run on parts of the
 /// positions.
