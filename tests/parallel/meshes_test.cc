@@ -8,10 +8,14 @@
 #include <map>
 #include <set>
 
+#include "runtime/ops/fused.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
 namespace {
+
+// All processes of this program train with this project's kernels.
+[[maybe_unused]] const bool has_kernels = (install_fused_functions(), true);
 
 struct Family {
   std::string architecture;
