@@ -253,7 +253,7 @@ bool is_attention_fusable(const Tensor& query, const Tensor& key, const Tensor& 
 }
 
 /// Fewer queries than this that are the last of longer keys, as in token-by-token generation, use libtorch's attention:
-/// they would leave most of a block empty.
+/// they would leave most of a block empty. With dropout, which is slow without the kernels, they do not.
 constexpr int64_t kFewestLastQueries = 32;
 
 Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,
@@ -264,7 +264,7 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
       return !part.defined() || (part.scalar_type() == type && part.device() == query.device() && part.dim() == 2 &&
                                  (part.size(0) == 1 || part.size(0) == batch) && part.size(1) == keys);
     };
-    const bool fits_cpu = keys == seq || (keys > seq && seq >= kFewestLastQueries);
+    const bool fits_cpu = keys == seq || (keys > seq && (rng || seq >= kFewestLastQueries));
     const bool fits_gpu = keys == seq && (!rng || rng->first_row == 0);  // kernels count queries and keys from 0
     return (query.is_cpu() ? fits_cpu : fits_gpu) && fits_keys(mask.padding, at::kBool) &&
            fits_keys(mask.documents, at::kLong);

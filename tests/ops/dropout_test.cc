@@ -278,7 +278,7 @@ TEST(DroppingAttention, DropsTheSameElementsInRunsOfQueries) {
   const AttentionMask mask = causal_mask(Tensor(), /*window=*/0);
   const Tensor full = fused.attention(query, key, value, mask, 0.25, &rng);
   const Tensor biases = plain::mask_of_numbers(plain::visible_keys(mask, 140, 140, at::kCPU), query.options());
-  for (const auto& [first, count] : {std::pair(70, 70), {40, 33}, {0, 50}}) {
+  for (const auto& [first, count] : {std::pair(70, 70), {40, 33}, {0, 50}, {100, 3}}) {
     rng.first_row = first;
     const auto seen = [&, last = first + count](const Tensor& all) { return all.narrow(2, 0, last); };
     const Tensor own = query.narrow(2, first, count), expected = full.narrow(1, first, count);
