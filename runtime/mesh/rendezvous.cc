@@ -2,6 +2,8 @@
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
+#include <sched.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
@@ -176,3 +179,17 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const Store& store, const Gr
 }
 
 }  // namespace modular
+
+// libtorch calls this function instead of libc's: the dynamic linker looks in the program first. Gloo's event loop
+// skips an event while another thread holds the connection's lock, and waits again at once (pytorch/gloo issue 246). On
+// a machine with more threads than cores that thread often waits for the very core on which the loop spins until its
+// time slice ends. A wait that follows the last one faster than any read from a socket yields the core.
+extern "C" int epoll_wait(int epoll, epoll_event* events, int capacity, int timeout) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::nanoseconds kFastestRead(250);
+  thread_local Clock::time_point last_event;
+  if (Clock::now() - last_event < kFastestRead) sched_yield();
+  const int ready = epoll_pwait(epoll, events, capacity, timeout, nullptr);
+  if (ready > 0) last_event = Clock::now();
+  return ready;
+}

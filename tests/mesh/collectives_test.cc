@@ -1,6 +1,15 @@
 #include "runtime/mesh/collectives.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <ctime>
+#include <thread>
 
 #include "runtime/mesh/mesh.h"
 #include "tests/support/ranks.h"
@@ -130,6 +139,40 @@ TEST(Collectives, FailWhenAPeerExits) {
     at::Tensor loss = at::ones({});
     EXPECT_THROW(all_reduce(group, loss, "the loss").wait(), CollectiveError);
   });
+}
+
+TEST(GlooLoop, CallsThisProgramsWait) {
+  EXPECT_EQ(dlsym(RTLD_DEFAULT, "epoll_wait"), reinterpret_cast<void*>(&epoll_wait));
+}
+
+// A loop that skips an event because another thread holds the lock must leave the core to that thread.
+TEST(GlooLoop, YieldsItsCoreWhenItSkipsAnEvent) {
+  std::array<int, 2> ends = {};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  ASSERT_EQ(write(ends[1], "x", 1), 1);
+  const int epoll = epoll_create1(EPOLL_CLOEXEC);
+  epoll_event event = {.events = EPOLLIN, .data = {.ptr = nullptr}};
+  ASSERT_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &event), 0);
+
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  CPU_ZERO(&one);
+  int core = 0;
+  while (!CPU_ISSET(core, &before)) ++core;
+  CPU_SET(core, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);  // the thread below inherits it
+  std::atomic<bool> is_held = true;
+  std::thread holder([&] {
+    timespec used = {};
+    while (used.tv_nsec < 50'000'000) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    is_held = false;
+  });
+  int64_t waits = 0;
+  for (; is_held; ++waits) ASSERT_EQ(epoll_wait(epoll, &event, 1, 10), 1);
+  holder.join();
+  sched_setaffinity(0, sizeof(before), &before);
+  EXPECT_LT(waits, 5'000);  // some 100,000 if it spins
+  for (const int file : {epoll, ends[0], ends[1]}) close(file);
 }
 
 }  // namespace
