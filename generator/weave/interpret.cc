@@ -268,9 +268,8 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
     std::vector<Finding> traversal_findings;
     const auto split_list = [&](const Expr& list) {
       const ModuleNode* node = find_named_module(*self, list);
-      const StagePosition position = node ? find_stage_position(*node, stacks_) : StagePosition();
-      if (position.kind != AnnotationKind::pp_split) return static_cast<const Field*>(nullptr);
-      stack = position.stack;
+      if (!node || !is_split_list(*node, stacks_)) return static_cast<const Field*>(nullptr);
+      stack = find_stage_position(*node, stacks_).stack;
       return node->field;
     };
     traversal = find_traversal(split_list, function, traversal_findings);

@@ -18,8 +18,7 @@ namespace {
 void check_traversals(const ModuleNode& root, const Interpretation& interpretation, std::vector<Finding>& findings) {
   const Stacks stacks = find_stacks(root);
   for_each_node(root, [&](const ModuleNode& node) {
-    if (node.kind != ModuleNode::Kind::list || find_stage_position(node, stacks).kind != AnnotationKind::pp_split)
-      return;
+    if (!is_split_list(node, stacks)) return;
     for (const auto& [function, found] : interpretation)
       if (found.traversal && found.traversal->list == node.field) return;
     findings.push_back({true,
@@ -81,9 +80,7 @@ std::vector<EntryPlan::StageCut> stage_cuts(const ModuleNode& root, const Interp
   std::vector<EntryPlan::StageCut> cuts, between;
   const Stacks stacks = find_stacks(root);
   for_each_node(root, [&](const ModuleNode& node) {
-    const bool is_list =
-        node.kind == ModuleNode::Kind::list && find_stage_position(node, stacks).kind == AnnotationKind::pp_split;
-    if (is_list)
+    if (is_split_list(node, stacks))
       for (const ModuleNode* at = &node; at; at = at->parent)
         for (const auto& [function, found] : interpretation)
           if (found.owner == at->type && at->type && found.traversal && found.traversal->list == node.field)
