@@ -92,8 +92,8 @@ void Interpreter::read_shares(const Function& forward, const Value& batch, Seque
   const Value result = call(forward, &root_, {}, {batch}, nullptr);
   if (!findings_.empty()) return;
   if (!result.is_invariant()) report(forward.where, "the entry returns a value that is " + describe(result), "");
-  if (const Expr* number = sequence.place_numbers())
-    report(number->span, "a number of positions is whole in one call of this method, and a rank's in another", "");
+  use_parameters(forward.where, get_parameters(result), /*is_partial=*/false);
+  if (const auto unplaced = sequence.place_numbers()) report(unplaced->number->span, unplaced->why, "");
 }
 
 void Interpreter::run_alone(const Function& method) {
