@@ -92,8 +92,8 @@ void Interpreter::read_shares(const Function& forward, const Value& batch, Seque
   const Value result = call(forward, &root_, {}, {batch}, nullptr);
   if (!findings_.empty()) return;
   if (!result.is_invariant()) report(forward.where, "the entry returns a value that is " + describe(result), "");
-  if (const Expr* number = sequence.place_numbers())
-    report(number->span, "a number of positions is whole in one call of this method, and a rank's in another", "");
+  use_parameters(forward.where, get_parameters(result), /*is_partial=*/false);
+  if (const auto unplaced = sequence.place_numbers()) report(unplaced->number->span, unplaced->why, "");
 }
 
 void Interpreter::run_alone(const Function& method) {
@@ -268,9 +268,8 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
     std::vector<Finding> traversal_findings;
     const auto split_list = [&](const Expr& list) {
       const ModuleNode* node = find_named_module(*self, list);
-      const StagePosition position = node ? find_stage_position(*node, stacks_) : StagePosition();
-      if (position.kind != AnnotationKind::pp_split) return static_cast<const Field*>(nullptr);
-      stack = position.stack;
+      if (!node || !is_split_list(*node, stacks_)) return static_cast<const Field*>(nullptr);
+      stack = find_stage_position(*node, stacks_).stack;
       return node->field;
     };
     traversal = find_traversal(split_list, function, traversal_findings);

@@ -108,8 +108,12 @@ Value Interpreter::evaluate_call(const Expr& expr) {
     for (const Value& value : values)
       if (value.has_failed()) return Value::failure();
     const Value after = apply_unknown(name, expr, operands, values);
-    const bool is_known = after.kind != Value::Kind::unknown;
-    if (!after.has_failed()) change_in_place(expr, *operands[0], values[0], is_known ? values[0] : after);
+    if (after.has_failed()) return after;
+    Value changed = after.kind == Value::Kind::unknown ? after : values[0];
+    changed.gradient |= after.gradient;
+    for (const Value& value : values) changed.parameters.merge(get_parameters(value));
+    if (sequence_) use_parameters(expr.span, changed.parameters, /*is_partial=*/false);
+    change_in_place(expr, *operands[0], values[0], changed);
     return after;
   }
   const Rule rule = expr.callee ? find_rule(*expr.callee, name) : nullptr;
@@ -152,6 +156,10 @@ Value Interpreter::evaluate_method(const Expr& expr) {
   const bool is_tensor = receiver.kind == Value::Kind::tensor || receiver.kind == Value::Kind::nothing;
   if (is_tensor && home == Callee::Home::torch) {
     const bool in_place = is_in_place_method(expr);
+    if (expr.name == "copy_" && is_tensor && values.size() > 1 && !find_unknown(values[1])) {
+      close_sums(expr, operands, values);
+      return copy_into(expr, expr.operands[0], receiver, values[1]);
+    }
     const std::string name = "." + (in_place ? expr.name.substr(0, expr.name.size() - 1) : expr.name);
     const Rule rule = find_rule(name);
     static const std::set<std::string_view> pointers = {"mutable_data_ptr",  "data_ptr",           "accessor",
@@ -243,6 +251,7 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
 }
 
 Value Interpreter::evaluate_lambda(const Expr& expr) {
+  Value result = object_value();
   Storage storage;
   storage.is_known = true;
   bool has_gradient = false;
@@ -257,6 +266,7 @@ Value Interpreter::evaluate_lambda(const Expr& expr) {
     if (const Value* part = find_unknown(value); part && !unknown) unknown = *part;
     if (find_variant(value)) return unproven(capture, value, "the capture");
     storage = merged(storage, get_storage(value));
+    result.parameters.merge(get_parameters(value));
     has_gradient |= value.carries_gradient() || (capture.is_reference && value.kind != Value::Kind::number);
     if (!capture.is_reference) continue;
     if (const std::optional<AccessPath> path = get_access_path(capture))
@@ -290,7 +300,6 @@ Value Interpreter::evaluate_lambda(const Expr& expr) {
   });
   if (fails || !run_lambda(expr, unknown)) return Value::failure();
   if (unknown) return *unknown;
-  Value result = object_value();
   result.gradient = has_gradient;
   result.storage = storage;
   return result;
@@ -311,6 +320,7 @@ bool Interpreter::run_lambda(const Expr& expr, std::optional<Value>& unknown) {
   for (const Value& result : frame.results) {
     if (const Value* part = find_unknown(result); part && !unknown) unknown = *part;
     if (const Value* part = find_variant(result); part && !result.has_failed()) unproven(expr, *part, "the result");
+    if (sequence_) use_parameters(expr.span, get_parameters(result), /*is_partial=*/false);
   }
   frame.outside_of_lambda = outside;
   frame.results = std::move(results);

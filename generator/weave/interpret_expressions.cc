@@ -30,6 +30,9 @@ Value Interpreter::evaluate(const Expr& expr) {
       refer_to(operand, expr.type, is_own || expr.kind == Expr::Kind::list || expr.kind == Expr::Kind::construct);
   }
   if (value.kind == Kind::unknown) return value;
+  // What is read of an object that is not followed has all positions.
+  if (sequence_ && value.kind == Kind::object && value.gradient)
+    use_parameters(expr.span, value.parameters, /*is_partial=*/false);
   if (value.kind == Kind::number) value.count = converted(std::move(value.count), expr.type);
   if (!expr.narrowed_to.empty() && value.kind == Kind::number) {
     if (value.count.is_share && expr.narrowed_to != "bool")
@@ -46,6 +49,7 @@ Value Interpreter::evaluate(const Expr& expr) {
   if (!value.is_invariant()) return unproven(expr, value, "this use");
   Value known = make_invariant(expr.type, true);
   known.is_inside = value.is_inside;
+  set_parameters(known, get_parameters(value));
   set_storage(known, value.storage);
   return known;
 }
@@ -139,6 +143,7 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
     Value held = make_invariant(expr.type, true);
     held.count = values[0].count;
     held.is_inside = values[0].is_inside;
+    set_parameters(held, get_parameters(values[0]));
     set_storage(held, values[0].storage);
     return held;
   }
@@ -188,6 +193,7 @@ Value Interpreter::evaluate_other(const Expr& expr) {
   if (expr.kind == Expr::Kind::thrown) return {};
   if (expr.takes_const_away)
     return fail(expr.span, "unproven: a cast that removes const", "declare variables that change without const");
+  if (expr.kind == Expr::Kind::cast && sequence_) return convert_number(expr.operands[0], values[0], expr.type);
   if (expr.kind == Expr::Kind::cast) return values[0];
   if (expr.kind == Expr::Kind::construct) {
     if (const std::string why = why_unsupported(expr.type); !why.empty())
@@ -217,6 +223,9 @@ Value Interpreter::evaluate_other(const Expr& expr) {
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
   Value result = make_invariant(expr.type, gradient);
   result.is_inside = std::ranges::any_of(values, [](const Value& value) { return find_inside(value) != nullptr; });
+  std::set<std::string> parameters;
+  for (const Value& value : values) parameters.merge(get_parameters(value));
+  set_parameters(result, parameters);
   give_storage("", expr, values, result);
   forget_changed(expr, operands, values);
   return result;

@@ -147,9 +147,7 @@ Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
     return fail(expr.span, "unproven: " + child.path + " is a module that has another name, too",
                 "read it by the member that it was made for");
   if (child.is_module()) {
-    const bool is_split_list =
-        child.kind == ModuleNode::Kind::list && find_stage_position(child, stacks_).kind == AnnotationKind::pp_split;
-    if (has_pipeline_ && is_split_list && traversed_list_ != &expr && !reaches_everywhere_)
+    if (has_pipeline_ && is_split_list(child, stacks_) && traversed_list_ != &expr && !reaches_everywhere_)
       return fail(expr.span,
                   "the PP_SPLIT list " + child.field->name +
                       " is accessed outside its loop: a stage holds only some of its elements",

@@ -74,15 +74,25 @@ class ShareOperation {
   }
   bool write(const Expr& expr, Place kind, const SequenceCall& call) { return interpreter_.write(expr, kind, call); }
 
-  /// Numbers of a rank's positions stay what they are in a product, in a view of a share, and as the size of a new
-  /// value. Others become the number of all positions.
+  /// Whether a call can stand around `number`, which is an int64_t and is only read.
+  bool can_convert(const OperandPart& number) const {
+    if (number.expr->type != "long" || changes(number)) return false;
+    return !expr_.callee || std::ranges::none_of(expr_.callee->changes, [&](size_t i) {
+      return i < operands_.size() && operands_[i] == number.expr;
+    });
+  }
+
+  /// Numbers of a rank's positions stay what they are in a product of integers, in a view of a share, and as the size
+  /// of a new value. Others become the number of all positions.
   bool convert_numbers(bool has_share) {
     static const std::set<std::string_view> creations = {"zeros", "ones", "empty", "full"};
     for (const OperandPart& number : numbers_)
       sizes_read_.insert(number.value->sizes_read.begin(), number.value->sizes_read.end());
     const bool is_only =
         std::ranges::count_if(numbers_, [](const OperandPart& number) { return number.value->count.is_share; }) == 1;
-    multiplies_ = tensors_.empty() && name_ == "op *" && is_only;
+    const bool is_exact = std::ranges::all_of(
+        numbers_, [](const OperandPart& number) { return !number.expr || !is_fraction(number.expr->type); });
+    multiplies_ = tensors_.empty() && name_ == "op *" && is_only && is_exact;
     resizes_ = has_share && !is_inside_ && (name_ == ".view" || name_ == ".reshape" || name_ == ".expand");
     const bool creates = tensors_.empty() && creations.contains(name_) && is_only;
     if (multiplies_) return true;
@@ -92,9 +102,11 @@ class ShareOperation {
         fail("unproven: sizes that are " + describe(*number.value) + ", of a value that is whole");
         return false;
       }
-      if (number.expr)
-        interpreter_.sequence_->read_number({number.expr, interpreter_.frame_->on_shards, Place::operand},
-                                            number.value->sizes_read, converts);
+      const Expr* read = number.expr ? number.expr : &expr_;
+      interpreter_.sequence_->read_number({{read, interpreter_.frame_->on_shards, Place::operand},
+                                           number.value->sizes_read,
+                                           converts,
+                                           number.expr && can_convert(number)});
       if (converts) number.value->count.is_share = false;
     }
     return true;
@@ -141,11 +153,11 @@ class ShareOperation {
     if (is_unruled_layer) interpreter_.give_storage(name_, expr_, values_, result);
     const bool fixed = is_fixed();
     const std::set<std::string> read = parameters();
-    if (!fixed) interpreter_.use_parameters(expr_, read, /*is_partial=*/false);
+    if (!fixed) interpreter_.use_parameters(expr_.span, read, /*is_partial=*/false);
     change_parts(result, [&](Value& part) {
       part.is_inside = is_inside_;
       part.is_fixed = fixed && is_tensor(part);
-      if (part.is_fixed) part.parameters = read;
+      if (fixed && part.gradient) part.parameters = read;
     });
     if (name_ == ".size") interpreter_.sequence_->read_full_size(&expr_);
     if (name_ == "Dropout layer" && !write(expr_, Place::dropout, {})) return Value::failure();
@@ -202,7 +214,7 @@ class ShareOperation {
     if (name_ == "Dropout layer") return fail("unproven: dropout of rows in the order of ranks");
     Value result = apply_rule_for_shares();
     if (!why_.empty()) return fail(why_);
-    interpreter_.use_parameters(expr_, parameters(), /*is_partial=*/false);
+    interpreter_.use_parameters(expr_.span, parameters(), /*is_partial=*/false);
     change_parts(result, [&](Value& part) {
       part.is_inside = true;
       part.is_gathered = is_split(part);
@@ -258,7 +270,7 @@ class ShareOperation {
     for (const auto& [operand, call] : calls)
       if (!write(*operand, Place::operand, call)) return Value::failure();
     if (name_ == "Dropout layer" && !write(expr_, Place::dropout, {CallKind::positions})) return Value::failure();
-    interpreter_.use_parameters(expr_, parameters(), /*is_partial=*/true);
+    interpreter_.use_parameters(expr_.span, parameters(), /*is_partial=*/true);
     change_parts(result, [](Value& part) { part.is_inside = part.is_fixed = false, part.parameters.clear(); });
     interpreter_.give_storage(name_, expr_, given, result);
     return finish(std::move(result), /*is_partial=*/true);

@@ -34,11 +34,22 @@ bool Interpreter::write(const Expr& expr, SequencePlace::Kind kind, const Sequen
   return false;
 }
 
-void Interpreter::use_parameters(const Expr& expr, const std::set<std::string>& parameters, bool is_partial) {
+Value Interpreter::convert_number(const Expr& expr, Value value, std::string_view type) {
+  if (value.kind != Value::Kind::number || !value.count.is_share || !is_fraction(type) || is_fraction(expr.type))
+    return value;
+  sequence_->read_number({.place = {&expr, frame_->on_shards, Place::operand},
+                          .sizes = value.sizes_read,
+                          .is_whole = true,
+                          .can_convert = expr.type == "long"});
+  value.count.is_share = false;
+  value.sizes_read.clear();
+  return value;
+}
+
+void Interpreter::use_parameters(SourceSpan where, const std::set<std::string>& parameters, bool is_partial) {
   const std::string both = sequence_->use_parameters(parameters, is_partial);
   if (!both.empty())
-    report(expr.span, "the gradient of " + both + " is a sum over a rank's positions here or elsewhere, but not both",
-           "");
+    report(where, "the gradient of " + both + " is a sum over a rank's positions here or elsewhere, but not both", "");
 }
 
 void Interpreter::use_layer(const Expr& expr, const ModuleNode& layer, bool is_partial) {
@@ -46,7 +57,7 @@ void Interpreter::use_layer(const Expr& expr, const ModuleNode& layer, bool is_p
   if (layer.kind == Kind::family || layer.kind == Kind::list || layer.kind == Kind::one_of) return;
   if (!layer.holds_parameters()) return;
   for (const char* name : {"weight", "bias"})
-    if (!find_partition(layer, name).dim) use_parameters(expr, {layer.path_to(name)}, is_partial);
+    if (!find_partition(layer, name).dim) use_parameters(expr.span, {layer.path_to(name)}, is_partial);
 }
 
 // ---- Calls of tensor parallelism ----
@@ -100,7 +111,7 @@ Value Interpreter::enter_split(const Expr& expr, Value value) {
     return fail(expr.span, "unproven: an entry of a value that is " + describe(value), "");
   const SequenceCall call = enters ? call_on(CallKind::enter, value) : SequenceCall{CallKind::shared};
   if (!write(expr, Place::enter, call)) return Value::failure();
-  use_parameters(expr, value.parameters, false);
+  use_parameters(expr.span, value.parameters, false);
   if (enters) value = whole_of(value);
   value.parameters.clear();
   value.is_inside = true;
@@ -189,7 +200,7 @@ Value Interpreter::join_alternatives(const Expr& expr, Value one, Value other) {
         is_share(share) && is_full(whole) && !whole.is_inside ? find_positions(whole, share) : std::nullopt;
     if (dim && dim == share.type.dim) {
       call = call_on(CallKind::part, *dim, whole.rank);
-      use_parameters(expr, whole.parameters, false);
+      use_parameters(expr.span, whole.parameters, false);
       whole = share_of(whole, *dim);
       whole.is_fixed = false, whole.parameters.clear();
     }

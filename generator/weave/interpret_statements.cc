@@ -145,7 +145,8 @@ void Interpreter::declare(const Stmt& statement) {
     return;
   }
   const Expr& given = statement.exprs[0];
-  const Value value = evaluate(given);
+  Value value = evaluate(given);
+  if (sequence_) value = convert_number(given, std::move(value), statement.canonical);
   if (statement.is_static && !value.has_failed() && (value.kind != Value::Kind::number || reads_variable(given)))
     return reject("unproven: a static variable keeps its value between calls",
                   "make it a constant outside of the method, or recompute it");
@@ -278,6 +279,7 @@ void Interpreter::check_output(const std::string& name, SourceSpan where, const 
 }
 
 Value Interpreter::as_output(const std::string& name, const Expr& expr, const Value& value) {
+  if (sequence_) use_parameters(expr.span, get_parameters(value), /*is_partial=*/false);
   if (value.has_failed() || (sequence_ && value.is_invariant())) return value;
   if (axis_ != Axis::tp && !find_unknown(value)) {
     check_output(name, expr.span, value);

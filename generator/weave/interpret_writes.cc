@@ -67,6 +67,7 @@ Value part_at(const Value& value, const std::vector<AccessPath::Step>& steps, si
   if (value.is_built && !steps[from].member.empty())
     return Value::unknown(steps[from].member + ", a member that is not set", expr.span);
   Value result = make_invariant(expr.type, true);
+  set_parameters(result, value.parameters);
   set_storage(result, value.storage);
   return result;
 }
@@ -90,6 +91,7 @@ void put(Value& container, const std::vector<AccessPath::Step>& steps, size_t fr
   if (step.member.empty()) {  // an opaque container, known only to be the same on every rank
     container.gradient |= value.carries_gradient();
     container.storage = merged(get_storage(container), get_storage(value));
+    container.parameters.merge(get_parameters(value));
     if (!value.is_invariant())
       container = join(value, container.kind == Value::Kind::nothing ? object_value() : container);
     return;
@@ -101,6 +103,13 @@ void put(Value& container, const std::vector<AccessPath::Step>& steps, size_t fr
     member->second.is_built = container.is_built;
   }
   put(member->second, steps, from + 1, value, replaces);
+}
+
+/// `target`, a tensor or an object that may hold it, is also computed from `value`.
+void add_parameters(const Value& value, Value& target) {
+  if (value.kind == Value::Kind::tensor) target.is_fixed &= value.is_fixed;
+  target.is_inside |= find_inside(value) != nullptr;
+  target.parameters.merge(get_parameters(value));
 }
 
 const char* const kOutOfPlace =
@@ -180,6 +189,8 @@ void Interpreter::write(const AccessPath& path, Value value, SourceSpan where) {
                      " refers to, becomes " + describe(value),
                  root.is_captured_by_lambda ? "pass it to the lambda, or capture it by copy"
                                             : "assign the new value to a separate variable");
+  // A lambda that reads the variable knows no parameters.
+  if (sequence_ && root.is_captured) use_parameters(where, get_parameters(value), /*is_partial=*/false);
   put(root.value, path.steps, 0, value, true);
   root.version = ++versions_;
   if (path.steps.empty()) root.was_moved = false;
@@ -209,19 +220,25 @@ Value Interpreter::evaluate_assignment(const Expr& expr) {
     assign(target, nullptr, value);
     return value;
   }
+  if (expr.name == "=") return copy_into(expr, target, before, value);
+  const Value after = apply(operation, find_rule(operation), expr, {&target, &source}, {before, value});
+  change_in_place(expr, target, before, after);
+  return after;
+}
+
+Value Interpreter::copy_into(const Expr& expr, const Expr& target, const Value& before, const Value& value) {
+  if (value.kind == Value::Kind::tensor &&
+      (value.type != before.type || value.outer != before.outer || value.is_gathered != before.is_gathered ||
+       (is_split(value) && from_end(value) != from_end(before))))
+    return fail(expr.span, "a value that is " + describe(value) + " is written into one that is " + describe(before),
+                kOutOfPlace);
+  if (!value.is_invariant() && value.kind != Value::Kind::tensor) return unproven(expr, value, "this write");
+  if (before.type == kPartial && value.kind != Value::Kind::tensor)
+    return fail(expr.span, "a number is written into a partial sum over tp: it would count once for every rank",
+                kOutOfPlace);
   Value after = before;
-  if (expr.name == "=") {  // x[0] = y copies into x
-    if (value.kind == Value::Kind::tensor && (value.type != before.type || value.outer != before.outer))
-      return fail(expr.span, "a value that is " + describe(value) + " is written into one that is " + describe(before),
-                  kOutOfPlace);
-    if (!value.is_invariant() && value.kind != Value::Kind::tensor) return unproven(expr, value, "this write");
-    if (before.type == kPartial && value.kind != Value::Kind::tensor)
-      return fail(expr.span, "a number is written into a partial sum over tp: it would count once for every rank",
-                  kOutOfPlace);
-    after.gradient |= value.carries_gradient();
-  } else {
-    after = apply(operation, find_rule(operation), expr, {&target, &source}, {before, value});
-  }
+  after.gradient |= value.carries_gradient();
+  add_parameters(value, after);
   change_in_place(expr, target, before, after);
   return after;
 }
@@ -315,6 +332,8 @@ void Interpreter::change_in_place(const Expr& expr, const Expr& target, const Va
   if (after.kind != Value::Kind::tensor || after.type != before.type)
     return report(expr.span, "a value that is " + describe(before) + " would become " + describe(after) + " in place",
                   kOutOfPlace);
+  if (after.gradient && saves_result(expr))
+    saved_for_backward_.insert(before.storage.allocated_by.begin(), before.storage.allocated_by.end());
   if (const std::optional<AccessPath> path = get_access_path(target)) {
     Value changed = after;
     changed.storage = before.storage;
@@ -323,10 +342,11 @@ void Interpreter::change_in_place(const Expr& expr, const Expr& target, const Va
   // A view of a variable: the variable sees the change too.
   const Expr* at = &target;
   while (at->kind != Expr::Kind::local && !at->operands.empty()) at = &at->operands[0];
-  if (at->kind != Expr::Kind::local || !after.gradient) return;
+  if (at->kind != Expr::Kind::local || !(after.gradient || sequence_)) return;
   if (const std::optional<AccessPath> path = get_access_path(*at)) {
     Value viewed = read(*path, *at);
-    if (viewed.kind == Value::Kind::tensor) viewed.gradient = true;
+    if (viewed.kind == Value::Kind::tensor) viewed.gradient |= after.gradient;
+    add_parameters(after, viewed);
     write(*path, std::move(viewed), expr.span);
   }
 }
@@ -367,11 +387,16 @@ void Interpreter::forget_changed(const Expr& expr, const std::vector<const Expr*
   if (of_object && !(expr.is_lvalue && accessors.contains(expr.name))) changed.push_back(0);
   Storage given;
   given.is_known = true;
-  for (const Value& value : values) given = merged(given, get_storage(value));
+  std::set<std::string> parameters;
+  for (const Value& value : values) {
+    given = merged(given, get_storage(value));
+    parameters.merge(get_parameters(value));
+  }
   for (const size_t i : changed) {
     if (i >= operands.size()) continue;
     Value value = unknown ? *unknown : make_invariant(operands[i]->type, true);
     if (!unknown) set_storage(value, given);
+    set_parameters(value, parameters);
     if (operands[i]->type == "at::Tensor") {
       change_in_place(expr, *operands[i], values[i], value);
     } else if (const std::optional<AccessPath> path = get_access_path(*operands[i])) {

@@ -260,6 +260,8 @@ class Interpreter {
   Value evaluate_assignment(const Expr& expr);
   /// Assigns `value` to `target`. `source` is the expression of the value, or null if there is none.
   void assign(const Expr& target, const Expr* source, const Value& value);
+  /// `x[0] = y` and `x.copy_(y)`, which copy into the tensor `target`.
+  Value copy_into(const Expr& expr, const Expr& target, const Value& before, const Value& value);
   /// `std::tie(a, b) = …`
   void assign_each(const Expr& targets, const Value& value);
   /// Handles an in-place change of the tensor `target` by `expr`, from `before` to `after`.
@@ -314,7 +316,10 @@ class Interpreter {
   Value leave_split(const Expr& expr, Value value, const ModuleNode* layer);
   /// Writes a call of sequence parallelism, or reports that the text would need two.
   bool write(const Expr& expr, SequencePlace::Kind kind, const SequenceCall& call);
-  void use_parameters(const Expr& expr, const std::set<std::string>& parameters, bool is_partial);
+  /// The number `value`, which `expr` gives, as a value of that C++ type. A fraction counts all positions: products
+  /// with it are rounded.
+  Value convert_number(const Expr& expr, Value value, std::string_view type);
+  void use_parameters(SourceSpan where, const std::set<std::string>& parameters, bool is_partial);
   void use_layer(const Expr& expr, const ModuleNode& layer, bool is_partial);
   /// Calls a function of the same module with shares; with whole values, if it could not take shares.
   Value call_with_shares(const Function& function, const ModuleNode* self, const std::vector<const Expr*>& operands,

@@ -56,6 +56,8 @@ struct StagePosition {
 /// The outermost annotation decides. Within a stack that is cut, the outermost annotation inside the stack decides;
 /// other modules that are marked for a stack are held by its last stage.
 StagePosition find_stage_position(const ModuleNode& node, const Stacks& stacks);
+/// Whether `node` is a list that is divided into stages. A list inside its elements is not.
+bool is_split_list(const ModuleNode& node, const Stacks& stacks);
 
 /// Returns the PP_SPLIT list that an expression names, directly or in a submodule; null if it names something else.
 using FindSplitList = std::function<const Field*(const Expr& range)>;

@@ -115,12 +115,13 @@ class Planner {
       divide(product ? part : Size(), layer.field->where, "a part of " + layer.path, counts_);
       split.parts.push_back(product ? written_text(*product) : "");
     }
-    // A layer size that is not a product adds no rule to the plan: the runtime checks the size of every split
-    // parameter against the mesh before a rank starts.
+    // A layer size that is a number or not a product adds no rule to the plan: the runtime checks the size of every
+    // split parameter against the mesh before a rank starts.
     const Size size = split_size(layer, *partition.dim);
+    const bool has_fields = size.count.product() && !size.count.literal();
     const bool is_vocabulary = split_annotation(layer.field->annotations)->kind == AnnotationKind::tp_vocab;
     std::set<std::string> ignored;
-    if (partition.parts.empty() && (size.count.product() || parameter.empty()))
+    if (partition.parts.empty() && (has_fields || parameter.empty()))
       divide(size, layer.field->where, "the split size of " + layer.path, is_vocabulary ? vocabularies_ : ignored);
     // Alternatives of a OneOf may have parameters of the same name.
     if (std::ranges::find(plan_.tensor_splits, split) == plan_.tensor_splits.end())

@@ -47,7 +47,7 @@ void read_shares(const FamilyModel& family, const FunctionIndex& functions, cons
   OpenSums sums;
   Interpretation interpretation;
   std::vector<Finding> findings;
-  SequenceReading sequence(woven, text);
+  SequenceReading sequence(woven, plan.ties, text);
   Interpreter interpreter(family, functions, root, sums, interpretation, findings, Axis::sequence);
   interpreter.read_shares(*find_method(*root.type, "forward", 1), batch_value(Axis::sequence, task), sequence);
   if (findings.empty() && !sequence.lists.empty()) {

@@ -73,8 +73,11 @@ bool contains(const Expr& expr, const IsName& is_name) {
 /// Whether evaluating `expr` changes what the variable refers to.
 bool changes(const Expr& expr, const IsName& is_name) {
   const auto is_changed = [&](size_t i) { return i < expr.operands.size() && contains(expr.operands[i], is_name); };
-  const bool mutates = expr.callee && (std::ranges::any_of(expr.callee->changes, is_changed) ||
-                                       (expr.callee->changes_object && is_changed(0)));
+  // These take any reference, and copy.
+  const bool copies = expr.name == "std::make_pair" || expr.name == "std::make_tuple";
+  const bool mutates =
+      expr.callee && !copies &&
+      (std::ranges::any_of(expr.callee->changes, is_changed) || (expr.callee->changes_object && is_changed(0)));
   return mutates || (changes_first(expr) && is_changed(0)) ||
          std::ranges::any_of(expr.operands, [&](const Expr& operand) { return changes(operand, is_name); });
 }

@@ -61,7 +61,8 @@ struct SequenceText {
 /// The reading of one entry.
 class SequenceReading {
  public:
-  SequenceReading(const Interpretation& woven, SequenceText& text) : woven_(woven), text_(text) {}
+  /// Reads an entry whose parameters may have the `ties`.
+  SequenceReading(const Interpretation& woven, const std::vector<EntryPlan::Tie>& ties, SequenceText& text);
 
   const MethodFindings* find(const Function* function) const {
     const auto found = woven_.find(function);
@@ -70,22 +71,32 @@ class SequenceReading {
 
   /// Writes `call` at `place`. False if another run of the same text needs another call there.
   bool write(const SequencePlace& place, const SequenceCall& call);
-  /// A number that is read at `place`: the places of the sizes of shares from which it is computed, and whether it has
-  /// to count all positions.
-  void read_number(const SequencePlace& place, std::set<const Expr*> sizes, bool is_whole) {
-    numbers_.push_back({place, std::move(sizes), is_whole});
-  }
+  /// A number that is read at `place`.
+  struct Number {
+    SequencePlace place;
+    std::set<const Expr*> sizes;  // the places of the sizes of shares from which it is computed
+    bool is_whole = false;        // it has to count all positions
+    bool can_convert = true;      // it may be converted at `place`
+  };
+  void read_number(Number number) { numbers_.push_back(std::move(number)); }
   /// Records that `size` was read of a value that is not a share.
-  void read_full_size(const Expr* size) { numbers_.push_back({{size, false, SequencePlace::Kind::size}, {}, false}); }
+  void read_full_size(const Expr* size) {
+    numbers_.push_back({.place = {size, false, SequencePlace::Kind::size}, .sizes = {}});
+  }
   /// Records that the gradients of `parameters` are sums over a rank's positions (`is_partial`), or the same on all
-  /// ranks. Returns the parameter that is used in both ways; empty if there is none.
+  /// ranks. Returns the parameter that is used in both ways, by its own name or by those that it is tied to; empty if
+  /// there is none.
   std::string use_parameters(const std::set<std::string>& parameters, bool is_partial);
   /// Records a list of layers, which `function` loops over.
   void add_loop(const Function* function, std::string list, size_t end);
 
-  /// Decides where numbers are converted. Returns the expression of a number that needs two texts; null if there is
-  /// none.
-  const Expr* place_numbers();
+  /// A number that cannot be converted, and why.
+  struct Unplaced {
+    const Expr* number = nullptr;
+    const char* why = "";
+  };
+  /// Decides where numbers are converted.
+  std::optional<Unplaced> place_numbers();
   /// Forgets what was written since `before`.
   struct Mark {
     size_t calls = 0, loops = 0, numbers = 0, wholes = 0;
@@ -103,13 +114,12 @@ class SequenceReading {
   std::set<std::string> partial_parameters() const;
 
  private:
-  struct Number {
-    SequencePlace place;
-    std::set<const Expr*> sizes;
-    bool is_whole = false;
-  };
+  /// The parameter whose tensor `parameter` has if parameters are tied.
+  const std::string& find_source(const std::string& parameter) const;
+
   const Interpretation& woven_;
   SequenceText& text_;
+  std::map<std::string, std::string> sources_;  // of tied parameters
   std::vector<SequencePlace> added_;
   std::vector<const Function*> added_loops_;
   std::vector<Number> numbers_;

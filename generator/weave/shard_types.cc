@@ -233,6 +233,19 @@ Storage get_storage(const Value& value) {
   return result;
 }
 
+std::set<std::string> get_parameters(const Value& value) {
+  std::set<std::string> found = value.parameters;
+  for (const Value& element : value.elements) found.merge(get_parameters(element));
+  for (const auto& [name, member] : value.members) found.merge(get_parameters(member));
+  return found;
+}
+
+void set_parameters(Value& value, const std::set<std::string>& parameters) {
+  value.parameters = parameters;
+  for (Value& element : value.elements) set_parameters(element, parameters);
+  for (auto& [name, member] : value.members) set_parameters(member, parameters);
+}
+
 void set_storage(Value& value, const Storage& storage) {
   value.storage = storage;
   for (Value& element : value.elements) set_storage(element, storage);
@@ -290,6 +303,8 @@ Value join(const Value& one, const Value& other) {
     value.gradient = one.carries_gradient() || other.carries_gradient();
     value.is_inside = find_inside(one) || find_inside(other);
     value.storage = merged(get_storage(one), get_storage(other));
+    value.parameters = get_parameters(one);
+    value.parameters.merge(get_parameters(other));
     return value;
   };
   if (one.kind != other.kind) return one.is_invariant() && other.is_invariant() ? anything() : mismatch();
@@ -348,6 +363,7 @@ Value join(const Value& one, const Value& other) {
     case Kind::object:
       result.gradient |= other.gradient;
       result.is_inside |= other.is_inside;
+      result.parameters.insert(other.parameters.begin(), other.parameters.end());
       result.is_built |= other.is_built;
       for (const auto& [name, member] : other.members) result.members.try_emplace(name, member);
       for (auto member = result.members.begin(); member != result.members.end();) {

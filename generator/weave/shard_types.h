@@ -111,10 +111,12 @@ struct Value {
   // share: whether it is such a size.
   bool may_be_one = false;
   // In the reading of positions between layers:
-  bool is_inside = false;            // differs between tp ranks, or its gradient does: inside split computations
-  bool is_gathered = false;          // has the positions of all ranks, rank after rank, along the split dimension
-  bool is_fixed = false;             // computed from parameters, buffers and constants alone
-  std::set<std::string> parameters;  // the parameters from which it is computed, if it is_fixed
+  bool is_inside = false;    // differs between tp ranks, or its gradient does: inside split computations
+  bool is_gathered = false;  // has the positions of all ranks, rank after rank, along the split dimension
+  bool is_fixed = false;     // computed from parameters, buffers and constants alone
+  // The parameters from which it is computed, if it is_fixed; for an object, those of tensors that it may hold, which
+  // are not in `members`.
+  std::set<std::string> parameters;
   std::set<const Expr*> sizes_read;  // numbers: the sizes of split values from which it is computed
   // Other kinds.
   std::vector<Value> elements;
@@ -161,6 +163,10 @@ std::vector<std::string> get_terms(const Count& count);
 /// Joins `parts` to "a, b, c".
 std::string listed_parts(const std::vector<std::string>& parts);
 
+/// The parameters of all tensors in `value`.
+std::set<std::string> get_parameters(const Value& value);
+/// Sets the parameters of every tensor in `value`, or of those that it may hold.
+void set_parameters(Value& value, const std::set<std::string>& parameters);
 /// The storage of all tensors in `value`.
 Storage get_storage(const Value& value);
 /// Sets the storage of every tensor in `value`.

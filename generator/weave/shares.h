@@ -10,6 +10,7 @@
 namespace modgen {
 
 inline bool is_share(const Value& value) { return is_split(value) && !value.is_gathered; }
+inline bool is_fraction(std::string_view type) { return type == "double" || type == "float"; }
 inline bool is_gathered(const Value& value) { return is_split(value) && value.is_gathered; }
 
 /// A part of an operand for which something holds; `expr` is null if it is not written as an expression of its own.

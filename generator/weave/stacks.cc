@@ -70,4 +70,10 @@ StagePosition find_stage_position(const ModuleNode& node, const Stacks& stacks) 
   return position;
 }
 
+bool is_split_list(const ModuleNode& node, const Stacks& stacks) {
+  if (node.kind != ModuleNode::Kind::list) return false;
+  const StagePosition position = find_stage_position(node, stacks);
+  return position.kind == AnnotationKind::pp_split && position.marked == node.field;
+}
+
 }  // namespace modgen

@@ -18,8 +18,7 @@ namespace {
 void check_traversals(const ModuleNode& root, const Interpretation& interpretation, std::vector<Finding>& findings) {
   const Stacks stacks = find_stacks(root);
   for_each_node(root, [&](const ModuleNode& node) {
-    if (node.kind != ModuleNode::Kind::list || find_stage_position(node, stacks).kind != AnnotationKind::pp_split)
-      return;
+    if (!is_split_list(node, stacks)) return;
     for (const auto& [function, found] : interpretation)
       if (found.traversal && found.traversal->list == node.field) return;
     findings.push_back({true,
@@ -44,26 +43,69 @@ bool reads_split_size(const ModuleNode& layer, std::string_view name, const Expr
   return rank - *dim == *split;
 }
 
-/// Reports sizes that reset_parameters() reads where a rank's own tensors have other ones.
-void check_initialization(const ModuleNode& root, std::vector<Finding>& findings) {
-  for (const Function& function : root.type->functions) {
-    if (function.name != "reset_parameters") continue;
-    for_each_expr(function.body, [&](const Expr& expr) {
-      const bool reads = expr.kind == Expr::Kind::method && expr.operands[0].kind == Expr::Kind::field &&
-                         (expr.name == "size" || expr.name == "sizes" || expr.name == "numel");
-      if (!reads) return;
-      const Expr& tensor = expr.operands[0];
-      const bool of_layer = !tensor.operands.empty() && (tensor.name == "weight" || tensor.name == "bias");
-      const ModuleNode* node = find_named_module(root, of_layer ? tensor.operands[0] : tensor);
-      if (node && node->field && reads_split_size(*node, of_layer ? tensor.name : "", expr))
-        findings.push_back({true,
-                            expr.span,
-                            "reset_parameters() reads a size that is split over tp: a rank's tensors are smaller",
-                            "compute the number from the config, or in init::fill, which writes the full tensor",
-                            {}});
+/// Reports sizes that reset_parameters() reads where a rank's own tensors have other ones, or may have.
+class InitializationCheck {
+ public:
+  InitializationCheck(const FunctionIndex& functions, std::vector<Finding>& findings)
+      : functions_(functions), findings_(findings) {}
+
+  void check(const ModuleNode& root) {
+    is_split_ = false;
+    for_each_node(root, [&](const ModuleNode& node) {
+      is_split_ |= node.field && split_annotation(node.field->annotations) != nullptr;
+    });
+    for (const Function& function : root.type->functions)
+      if (function.name == "reset_parameters") check(function, root);
+  }
+
+ private:
+  /// Checks a function that runs in a method of `self`.
+  void check(const Function& function, const ModuleNode& self) {
+    if (checked_.emplace(&function, &self).second) check(function.body, self);
+  }
+
+  void check(const Body& body, const ModuleNode& self) {
+    std::set<const Expr*> on_full;  // lambdas that get the full tensor
+    for_each_expr(body, [&](const Expr& expr) {
+      if (expr.kind == Expr::Kind::call && expr.name == "modular::init::fill")
+        for (const Expr& operand : expr.operands) on_full.insert(&operand);
+      if (expr.body && !on_full.contains(&expr)) check(*expr.body, self);
+      check_size(expr, self);
+      const Function* called = expr.callee ? functions_.find(*expr.callee) : nullptr;
+      if (!called) return;
+      const bool is_method = expr.kind == Expr::Kind::method && expr.operands[0].kind != Expr::Kind::self;
+      const ModuleNode* object = is_method ? find_named_module(self, expr.operands[0]) : &self;
+      if (object && (object == &self || object->type)) check(*called, *object);
     });
   }
-}
+
+  void check_size(const Expr& expr, const ModuleNode& self) {
+    static const std::set<std::string_view> readers = {"size", "sizes", "numel", "stride", "strides"};
+    const bool reads = (expr.kind == Expr::Kind::method || expr.kind == Expr::Kind::call) && !expr.operands.empty() &&
+                       expr.operands[0].type == "at::Tensor" && readers.contains(unqualified(expr.name));
+    const bool is_known = std::ranges::count(findings_, expr.span, &Finding::where) > 0;  // for another class
+    if (!reads || !is_split_ || is_known) return;
+    const Expr& tensor = expr.operands[0];
+    const bool of_layer = tensor.kind == Expr::Kind::field && !tensor.operands.empty() &&
+                          (tensor.name == "weight" || tensor.name == "bias");
+    const ModuleNode* node = find_named_module(self, of_layer ? tensor.operands[0] : tensor);
+    if (node && (!node->field || !reads_split_size(*node, of_layer ? tensor.name : "", expr))) return;
+    findings_.push_back({true,
+                         expr.span,
+                         node ? "reset_parameters() reads a size that is split over tp: a rank's tensors are smaller"
+                              : "reset_parameters() reads a size of a tensor by another name: it may be split over tp, "
+                                "and a rank's tensors are smaller",
+                         node ? "compute the number from the config, or in init::fill, which writes the full tensor"
+                              : "name the parameter here, as in up->weight.size(1), or compute the number from the "
+                                "config",
+                         {}});
+  }
+
+  const FunctionIndex& functions_;
+  std::vector<Finding>& findings_;
+  bool is_split_ = false;
+  std::set<std::pair<const Function*, const ModuleNode*>> checked_;
+};
 
 EntryPlan::StageCut stage_cut(const std::string& list, const std::string& carried, const Value& value) {
   EntryPlan::StageCut cut{list, carried, {}};
@@ -81,9 +123,7 @@ std::vector<EntryPlan::StageCut> stage_cuts(const ModuleNode& root, const Interp
   std::vector<EntryPlan::StageCut> cuts, between;
   const Stacks stacks = find_stacks(root);
   for_each_node(root, [&](const ModuleNode& node) {
-    const bool is_list =
-        node.kind == ModuleNode::Kind::list && find_stage_position(node, stacks).kind == AnnotationKind::pp_split;
-    if (is_list)
+    if (is_split_list(node, stacks))
       for (const ModuleNode* at = &node; at; at = at->parent)
         for (const auto& [function, found] : interpretation)
           if (found.owner == at->type && at->type && found.traversal && found.traversal->list == node.field)
@@ -195,8 +235,9 @@ std::vector<Finding> weave(FamilyModel& family) {
 
   const FunctionIndex functions(family);
   const std::vector<Tree> trees = module_trees(family);
+  InitializationCheck initialization(functions, findings);
   for (const Tree& tree : trees)
-    if (!tree.is_entry) check_initialization(*tree.root, findings);
+    if (!tree.is_entry) initialization.check(*tree.root);
   OpenSums sums;
   Run run;
   for (size_t known = 1; sums.changed.size() != known;) {

@@ -50,6 +50,32 @@ const LeftOut kLeftOut[] = {
      "(rows * padding.view({visible.size(0) * visible.size(1), 1})).view({visible.size(0), visible.size(1), -1});",
      ": no sequence parallelism: a value whose positions are not known, next to", "(rows * padding.view(",
      "parts_of_the_positions"},
+    {"CountOfPositionsChanged", "const double length = static_cast<double>(seq);",
+     "int64_t half = seq;\n    half /= 2;\n    const double length = static_cast<double>(half);",
+     ": no sequence parallelism: a rank's number of positions would have to be converted here", "half /= 2;",
+     "parameters_on_parts"},
+    {"SizeOfAllPositionsInOneCall", "return norm(hidden_states);", "return norm(averaged(hidden_states));",
+     ": no sequence parallelism: a number of positions is whole in one call of this method", "x * (1.0 / x.size(1))",
+     "parameters_on_parts"},
+    // Of a tensor that has two names, one would have the gradient of a rank's positions, and the other the full one.
+    {"TiedParameterOfAllPositions", "x * last_gain", "x.cumsum(1) * last_gain",
+     ": no sequence parallelism: the gradient of model.layers.*.last_gain, which is tied to model.layers.*.gain, is a",
+     "x.cumsum(1) * last_gain", "parameters_on_parts"},
+    {"ParameterInATuple", "x * last_gain", "x * last_gain + x * std::get<0>(gain.max(0)).view({1, 1, 1})",
+     ": no sequence parallelism: the gradient of model.layers.*.gain is a sum over a rank's positions here or "
+     "elsewhere",
+     "std::get<0>(gain.max(0))", "parameters_on_parts"},
+    {"ParameterInAContainer", "const Tensor last = x * last_gain;",
+     "std::vector<Tensor> all;\n    all.push_back(gain);\n    const Tensor last = x * last_gain + x * all[0].view({1, "
+     "1, "
+     "-1});",
+     ": no sequence parallelism: the gradient of model.layers.*.gain is a sum over a rank's positions here or "
+     "elsewhere",
+     "x * all[0].view(", "parameters_on_parts"},
+    {"ParameterInAPieceOfAllPositions", "x * weights", "x.cumsum(1) * weights + (x * piece.sum())",
+     ": no sequence parallelism: the gradient of model.layers.*.piece is a sum over a rank's positions here or "
+     "elsewhere",
+     "(x * piece.sum())", "parameters_on_parts"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Positions, LeftOutAxis, testing::ValuesIn(kLeftOut),

@@ -13,6 +13,8 @@ struct AlphaConfig : Config {
   int64_t inner_size = 16;
 };
 
+inline double by_width(const Tensor& weight) { return 1.0 / static_cast<double>(weight.size(1)); }
+
 class AlphaLayersImpl : public Module {
  public:
   explicit AlphaLayersImpl(const AlphaConfig& config)
@@ -28,6 +30,10 @@ class AlphaLayersImpl : public Module {
     init::normal_(taps, 0.0, 1.0 / static_cast<double>(taps.numel()));
     init::uniform_(up->bias, 0.0, 1.0 / static_cast<double>(up->weight.size(1)));
     init::uniform_(down->bias, 0.0, 1.0 / static_cast<double>(down->bias.size(0) * taps.size(-1)));
+    const Tensor weight = down->weight;
+    init::normal_(weight, 0.0, 1.0 / static_cast<double>(weight.size(1)));
+    init::normal_(down->weight, 0.0, by_width(down->weight));
+    init::fill(up->weight, [](Tensor& full) { full.fill_(1.0 / static_cast<double>(full.size(0))); });
   }
 
   TP_COLWISE nn::Linear up;
