@@ -143,36 +143,52 @@ BaseCall default_base_call(const Family& family, const Entity& entity, size_t le
 
 namespace {
 
+struct UseCounter : SyntaxVisitor {
+  const clang::ParmVarDecl* parameter = nullptr;
+  int uses = 0;
+  bool captured = false;
+  bool VisitDeclRefExpr(clang::DeclRefExpr* expr) override {
+    uses += expr->getDecl() == parameter;
+    return true;
+  }
+  bool VisitLambdaExpr(clang::LambdaExpr* lambda) override {
+    for (const clang::LambdaCapture& capture : lambda->explicit_captures())
+      captured |= capture.capturesVariable() && capture.getCapturedVar() == parameter;
+    if (lambda->getCaptureDefault() != clang::LCD_ByCopy) return true;
+    UseCounter inside;  // of the lambda, which copies what it names
+    inside.parameter = parameter;
+    inside.visit(lambda->getBody());
+    captured |= inside.uses > 0;
+    return true;
+  }
+};
+
+/// Whether the argument is a value, the name of one, or moves a parameter that the other arguments do not name.
+bool can_be_sunk(const BaseCall& call, const clang::Expr& argument, const SideEffects& effects) {
+  if (effects.is_pure_and_ends()) return true;
+  const auto* moved = llvm::dyn_cast<clang::CallExpr>(argument.IgnoreUnlessSpelledInSource());
+  const clang::FunctionDecl* callee = moved ? moved->getDirectCallee() : nullptr;
+  if (!callee || moved->getNumArgs() != 1 || callee->getQualifiedNameAsString() != "std::move") return false;
+  const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(moved->getArg(0)->IgnoreParenImpCasts());
+  UseCounter counter;
+  counter.parameter = name ? llvm::dyn_cast<clang::ParmVarDecl>(name->getDecl()) : nullptr;
+  for (const clang::Expr* one : call.arguments) counter.visit(one);
+  return counter.parameter && !counter.parameter->getType()->isReferenceType() && counter.uses == 1;
+}
+
 /// Uses of one parameter by its constructor.
 struct ParameterUses {
   int in_initializers = 0, in_body = 0;
   bool is_changed_in_initializers = false, is_changed_in_body = false;
   bool is_captured = false;                             // by a lambda, by name
   const clang::FieldDecl* initialized_field = nullptr;  // field of the same type that it alone initializes
+  const clang::Expr* moved = nullptr;                   // std::move of it, which initializes such a field
   int uses() const { return in_initializers + in_body; }
 };
 
 ParameterUses find_uses(const clang::ParmVarDecl& parameter, const clang::CXXConstructorDecl& constructor,
                         const MethodsMeant& meant) {
-  struct Counter : SyntaxVisitor {
-    const clang::ParmVarDecl* parameter = nullptr;
-    int uses = 0;
-    bool captured = false;
-    bool VisitDeclRefExpr(clang::DeclRefExpr* expr) override {
-      uses += expr->getDecl() == parameter;
-      return true;
-    }
-    bool VisitLambdaExpr(clang::LambdaExpr* lambda) override {
-      for (const clang::LambdaCapture& capture : lambda->explicit_captures())
-        captured |= capture.capturesVariable() && capture.getCapturedVar() == parameter;
-      if (lambda->getCaptureDefault() != clang::LCD_ByCopy) return true;
-      Counter inside;  // of the lambda, which copies what it names
-      inside.parameter = parameter;
-      inside.visit(lambda->getBody());
-      captured |= inside.uses > 0;
-      return true;
-    }
-  } counter;
+  UseCounter counter;
   counter.parameter = &parameter;
   ParameterUses result;
   for (const clang::CXXCtorInitializer* init : constructor.inits()) {
@@ -184,7 +200,12 @@ ParameterUses find_uses(const clang::ParmVarDecl& parameter, const clang::CXXCon
     if (const auto* construct = llvm::dyn_cast<clang::CXXConstructExpr>(value);
         construct && construct->getNumArgs() == 1)
       value = construct->getArg(0);
-    const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(value->IgnoreUnlessSpelledInSource());
+    value = value->IgnoreUnlessSpelledInSource();
+    if (sunk_parameter(*value) == &parameter) {
+      result.moved = value;
+      value = llvm::cast<clang::CallExpr>(value)->getArg(0)->IgnoreUnlessSpelledInSource();
+    }
+    const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(value);
     const clang::FieldDecl* field = init->getAnyMember();
     if (name && name->getDecl() == &parameter && field &&
         field->getType().getCanonicalType().getUnqualifiedType() ==
@@ -195,6 +216,8 @@ ParameterUses find_uses(const clang::ParmVarDecl& parameter, const clang::CXXCon
   counter.visit(constructor.getBody());
   result.in_body = counter.uses - result.in_initializers;
   result.is_captured = counter.captured;
+  if (!result.initialized_field) result.moved = nullptr;
+  if (result.moved) result.is_changed_in_initializers = false;  // the argument itself initializes the field
   result.is_changed_in_body |= find_side_effects(constructor.getBody(), meant).written_variables.count(&parameter) != 0;
   return result;
 }
@@ -224,6 +247,23 @@ Fragment converted(Family& family, Entity& entity, const Level& level, const cla
 }
 
 }  // namespace
+
+const clang::ParmVarDecl* sunk_parameter(const clang::Expr& value) {
+  const auto* call = llvm::dyn_cast<clang::CallExpr>(value.IgnoreUnlessSpelledInSource());
+  const clang::FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
+  if (!callee || call->getNumArgs() != 1 || callee->getQualifiedNameAsString() != "std::move") return nullptr;
+  const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(call->getArg(0)->IgnoreParenImpCasts());
+  const auto* parameter = name ? llvm::dyn_cast<clang::ParmVarDecl>(name->getDecl()) : nullptr;
+  const auto* constructor =
+      parameter ? llvm::dyn_cast<clang::CXXConstructorDecl>(parameter->getDeclContext()) : nullptr;
+  if (!constructor || parameter->getType()->isReferenceType()) return nullptr;
+  UseCounter counter;
+  counter.parameter = parameter;
+  for (const clang::CXXCtorInitializer* init : constructor->inits())
+    if (init->isWritten() && init->getInit()) counter.visit(init->getInit());
+  counter.visit(constructor->getBody());
+  return counter.uses == 1 && !counter.captured ? parameter : nullptr;
+}
 
 BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& call, size_t level,
                               const Substitution& outer) {
@@ -272,7 +312,9 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
         {Diagnostic::Severity::note, span(constructor.getSourceRange()), "the base's constructor", "", {}}};
     Fragment text = family.render(span(argument->getSourceRange()), entity.levels[from], entity,
                                   is_default ? Substitution{} : outer);
-    if (!effects.is_pure_and_ends()) {
+    const bool is_sunk = by_value && uses.moved && uses.uses() == 1 && can_be_sunk(call, *argument, effects) &&
+                         (effects.is_pure() ? commutes : commute(effects, base));
+    if (!is_sunk && !effects.is_pure_and_ends()) {
       specs.reject(
           span(argument->getSourceRange()),
           effects.is_pure()
@@ -291,6 +333,10 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
                          !uses.is_captured && commutes &&
                          (is_repeatable_argument(*argument) || uses.in_initializers == 0);
     const Fragment given = text;
+    if (is_sunk) {
+      bound.moves.push_back({span(uses.moved->getSourceRange()), text});
+      continue;
+    }
     if (!is_variable || is_both) {
       const bool stays = is_same || (uses.initialized_field && uses.uses() == 1);
       if (!stays) text = converted(family, entity, entity.levels[call.level], *parameter, *argument, text);

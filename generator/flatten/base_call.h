@@ -38,7 +38,12 @@ struct BoundArguments {
     std::string name = {};  // new name; empty if it keeps its own
   };
   std::vector<Variable> variables;  // parameters that become local variables of the body, with their initial values
+  std::vector<Replacement> moves;   // std::move of a parameter that is its argument here
 };
+
+/// The parameter that `value` moves, of a constructor that takes it by value and names it nowhere else; null for other
+/// values. What it is moved to is made of the argument.
+const clang::ParmVarDecl* sunk_parameter(const clang::Expr& value);
 
 /// Binds the arguments of `call` to the parameters. `call` is made by level `level`, whose own parameters `outer`
 /// replaces. Arguments that would be evaluated more than once or at another time are errors.

@@ -250,7 +250,7 @@ class ClassText {
     const SourceSpan whole = member.slice->whole;
     if (member.kind == Member::Kind::constructor) {
       const auto& constructor = *llvm::cast<clang::CXXConstructorDecl>(member.decl);
-      ConstructorContext context{family_, entity_, field_order(), dropped_initializers(), supers_};
+      ConstructorContext context{family_, entity_, field_order(), dropped_initializers(), supers_, deferred_};
       return constructor_text(context, member.level, constructor, whole, member.implied_by);
     }
     std::vector<Replacement> replacements;
@@ -262,6 +262,8 @@ class ClassText {
     for (const AnnotationMacro& note : annotations_on(*member.slice->decls.front(), family_))
       if (note.kind == AnnotationKind::tp_none) replacements.push_back({note.where, Fragment()});
     replace_override(member, replacements);
+    if (is_deferred(member))
+      replacements.push_back({{whole.file, token(member.decl->getLocation()).end, member.slice->core.end}, Fragment()});
     if (!member.inherited_annotations.empty()) {
       const uint32_t code = next_code(get_text(member.level), whole.begin);
       Fragment words;
@@ -322,16 +324,59 @@ class ClassText {
     return access == clang::AS_private ? " private:\n" : access == clang::AS_protected ? " protected:\n" : " public:\n";
   }
 
+  /// Whether the constructors assign the field what its default member initializer says.
+  bool is_deferred(const Member& member) const {
+    const auto* field = llvm::dyn_cast_or_null<clang::FieldDecl>(member.decl);
+    return field && field->hasInClassInitializer() && !deferred_.empty() && deferred_.front().contains(member.name);
+  }
+
+  /// What one constructor assigns, all have to: the field has no default member initializer then.
+  void check_deferred() {
+    for (const std::set<std::string>& one : deferred_)
+      for (const Member& member : merged_.members) {
+        const auto* field = llvm::dyn_cast_or_null<clang::FieldDecl>(member.decl);
+        if (!field || one.contains(member.name) == deferred_.front().contains(member.name)) continue;
+        return family_.specs().reject(token(field->getLocation()),
+                                      "'" + member.name +
+                                          "' is initialized from state that the body of one of the base's constructors "
+                                          "sets, and not those of the others",
+                                      "assign it in the bodies of constructors of this class");
+      }
+  }
+
+  /// The text of a member with the comments above it.
+  struct Written {
+    const Member& member;
+    Fragment own, above;
+    size_t kept_before, kept_after;  // methods of bases that its text calls: indices of `supers_.kept`
+  };
+
+  std::vector<Written> write_members() {
+    std::vector<Written> written;
+    for (const Member& member : merged_.members) {
+      const size_t kept_before = supers_.kept.size();
+      Fragment own = member_text(member).trimmed(), above;
+      for (const auto& [level, comment] : member.above) {
+        above.append(render(comment, level));
+        above.add(std::string("\n"));
+      }
+      written.push_back({member, std::move(own), std::move(above), kept_before, supers_.kept.size()});
+    }
+    check_deferred();
+    for (Written& one : written)
+      if (is_deferred(one.member)) one.own = member_text(one.member).trimmed();
+    return written;
+  }
+
   Fragment merged_body() {
     Fragment text;
     text.add(std::string("\n"));
     clang::AccessSpecifier access = record(entity_.levels.size() - 1).isStruct() ? clang::AS_public : clang::AS_private;
     const Member* previous = nullptr;
-    const auto emit = [&](const Member& member) {
-      const size_t kept_before = supers_.kept.size();
-      Fragment own = member_text(member).trimmed();
+    const auto emit = [&](const Written& written) {
+      const Member& member = written.member;
       // Methods of bases whose result type follows from their bodies come before their first call.
-      for (size_t index = supers_.kept.size(); index-- > kept_before;) {
+      for (size_t index = written.kept_after; index-- > written.kept_before;) {
         if (!supers_.kept[index].comes_first) continue;
         text.add(std::string(previous ? "\n" : "") + (access == clang::AS_private ? "" : label(clang::AS_private)));
         access = clang::AS_private;
@@ -346,15 +391,12 @@ class ClassText {
       if (previous && (member.blank_before || relabel || (functions && !adjacent))) text.add(std::string("\n"));
       if (relabel) text.add(label(member.access));
       access = member.access;
-      for (const auto& [level, comment] : member.above) {
-        text.append(render(comment, level));
-        text.add(std::string("\n"));
-      }
-      text.append(own);
+      text.append(written.above);
+      text.append(written.own);
       text.add(std::string("\n"));
       previous = &member;
     };
-    for (const Member& member : merged_.members) emit(member);
+    for (const Written& member : write_members()) emit(member);
     if (!std::ranges::all_of(supers_.kept, &KeptMethod::comes_first)) {
       text.add(access == clang::AS_private ? "\n" : "\n private:\n");
       for (const KeptMethod& method : supers_.kept) {
@@ -397,6 +439,7 @@ class ClassText {
   Entity& entity_;
   const MergedMembers merged_;
   Supers supers_;
+  std::vector<std::set<std::string>> deferred_;  // as in ConstructorContext
 };
 
 }  // namespace

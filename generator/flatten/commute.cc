@@ -25,9 +25,10 @@ bool outlives(const SideEffects& effects) {
          });
 }
 
-bool reads_variables(const SideEffects& effects) {
-  return std::any_of(effects.reads.begin(), effects.reads.end(),
-                     [](const std::string& name) { return name.starts_with("::"); });
+bool names_variables(const SideEffects& effects) {
+  const auto is_variable = [](const std::string& name) { return name.starts_with("::"); };
+  return std::any_of(effects.reads.begin(), effects.reads.end(), is_variable) ||
+         std::any_of(effects.writes.begin(), effects.writes.end(), is_variable);
 }
 
 /// Whether `other` reads or modifies state that `one` modifies, or would not run, or run in vain, where `one` throws.
@@ -35,10 +36,13 @@ bool disturbs(const SideEffects& one, const SideEffects& other) {
   const bool touches =
       !other.reads.empty() || !other.writes.empty() || other.reads_everything || other.writes_everything;
   if (one.writes_everything && touches) return true;
-  if (one.throws && (other.throws || other.traps || outlives(other))) return true;
+  if (one.throws && (other.throws || other.traps || other.acts_at_its_end || outlives(other))) return true;
+  if (one.counts_elements && outlives(other)) return true;
   if (one.checks && other.may_throw) return true;
   if (one.traps && outlives(other)) return true;
-  if (one.calls_libraries && reads_variables(other)) return true;
+  if (!one.held.empty() && names_variables(other)) return true;
+  if (!one.held.empty() && !other.held.empty() && disturbs(find_held_effects(one.held), find_held_effects(other.held)))
+    return true;
   const bool changes = one.writes.size() > one.writes.count(kRegistry);
   if (changes && (other.reads_everything || other.writes_everything)) return true;
   return overlap(one.writes, other.reads) || overlap(one.writes, other.writes) ||
@@ -70,7 +74,9 @@ SideEffects find_side_effects(const clang::Stmt* code, const MethodsMeant& meant
     effects.checks |= argument.checks;
     effects.may_throw |= argument.may_throw;
     effects.traps |= argument.traps;
-    effects.calls_libraries |= argument.calls_libraries;
+    effects.acts_at_its_end |= argument.acts_at_its_end;
+    effects.counts_elements |= argument.counts_elements;
+    effects.held.insert(argument.held.begin(), argument.held.end());
     if (is_changed) effects.writes.insert(argument.reads.begin(), argument.reads.end());
   }
   return effects;
@@ -109,7 +115,9 @@ void add(SideEffects& effects, const SideEffects& other) {
   effects.checks |= other.checks;
   effects.may_throw |= other.may_throw;
   effects.traps |= other.traps;
-  effects.calls_libraries |= other.calls_libraries;
+  effects.acts_at_its_end |= other.acts_at_its_end;
+  effects.counts_elements |= other.counts_elements;
+  effects.held.insert(other.held.begin(), other.held.end());
   effects.returns |= other.returns;
   effects.captures |= other.captures;
 }

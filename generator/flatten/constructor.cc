@@ -25,8 +25,10 @@ Fragment ConstructorInliner::make(size_t level, const clang::CXXConstructorDecl&
   const bool stays = is_root && context_.dropped.empty() && in_class;
   const bool has_body = constructor.getBody() && !constructor.isDefaulted();  // Clang synthesizes one if it is used
   if (level > 0 && has_body) check_static_variables(constructor, entity_.levels.front().symbol->where);
-  if ((stays && !initializes_below(level)) || (!has_body && (is_root || !constructor.isDefaulted())))
+  if ((stays && !initializes_below(level)) || (!has_body && (is_root || !constructor.isDefaulted()))) {
+    if (constructor.isDefaultConstructor() && !constructor.isDeleted()) context_.deferred.emplace_back();
     return render(slice, level, {}, dropped_specifiers(level, declared, slice, implied_by.has_value()));
+  }
   first_ = level;
   for (const clang::ParmVarDecl* parameter : constructor.parameters())
     if (parameter->getDeclName()) parameters_.insert(parameter->getNameAsString());
@@ -38,7 +40,7 @@ Fragment ConstructorInliner::make(size_t level, const clang::CXXConstructorDecl&
   add_implicit_between(0, has_body ? level : level + 1);
   std::vector<Replacement> replacements = dropped_specifiers(level, declared, slice, implied_by.has_value());
   const Arranged parts = arrange_parts();
-  if (stays) return render(slice, level, {}, std::move(replacements));
+  if (stays && parts.deferred.empty()) return render(slice, level, {}, std::move(replacements));
 
   const uint32_t end = in_class && has_body ? head_end(constructor) : parameters_end(declared);
   const Fragment text = code_text(parts);
@@ -67,10 +69,11 @@ Fragment ConstructorInliner::make_implicit(size_t level, size_t written, SourceS
 
 Arranged ConstructorInliner::arrange_parts() {
   check_skipped_fields();
-  check_returns();
   Arranged parts = arranged(std::move(parts_), [this](const Part& part) { return rank(part); });
   for (const Misplaced& misplaced : parts.misplaced) reject_misplaced(misplaced);
+  check_returns(parts.statements);
   check_guards(parts.statements);
+  context_.deferred.push_back(parts.deferred);
   return parts;
 }
 
@@ -133,7 +136,7 @@ bool ConstructorInliner::drops_noexcept(size_t level, const clang::CXXConstructo
     if (part.level >= level) add(effects, part.effects);
   for (auto one = end; one != entity_.levels.end(); ++one)
     for (const clang::FieldDecl* field : one->symbol->record->fields())
-      if (field->hasInClassInitializer()) add(effects, find_side_effects(field->getInClassInitializer(), meant_));
+      add(effects, find_field_effects(*field, meant_));
   if (!effects.throws && !effects.may_throw) return true;
   reject_noexcept(declared, entity_.levels.front().symbol->where);
   return false;
@@ -180,9 +183,11 @@ size_t ConstructorInliner::rank(const Part& part) const {
 }
 
 bool ConstructorInliner::initializes_below(size_t level) const {
-  const auto initializes = [](const Level& one) {
+  const auto initializes = [&](const Level& one) {
     return std::any_of(one.symbol->record->field_begin(), one.symbol->record->field_end(),
-                       [](const clang::FieldDecl* field) { return field->hasInClassInitializer(); });
+                       [&](const clang::FieldDecl* field) {
+                         return field->hasInClassInitializer() || find_field_effects(*field, meant_).depends_on_order();
+                       });
   };
   return std::any_of(entity_.levels.begin(), entity_.levels.begin() + static_cast<long>(level), initializes);
 }
@@ -211,6 +216,7 @@ void ConstructorInliner::inline_constructor(size_t level, const clang::CXXConstr
   if (level > first_) enter_scope(level, constructor, scope);
   const Substitution& arguments = scope.substitution;
   calls_[level] = super_calls(family_, entity_, level, constructor, arguments, context_.supers);
+  for (Replacement& moved : moves_[level]) calls_[level].push_back(std::move(moved));
 
   std::vector<const clang::CXXCtorInitializer*> written;
   for (const clang::CXXCtorInitializer* init : constructor.inits())
@@ -379,6 +385,7 @@ void ConstructorInliner::run_base(const BaseCall& call, size_t level, const Scop
   const size_t begin = parts_.size();
   BoundArguments bound = base_arguments(family_, entity_, call, level, outer.substitution);
   variables_[call.level] = std::move(bound.variables);
+  moves_[call.level] = std::move(bound.moves);
   inline_constructor(call.level, *call.constructor, {std::move(bound.substitution), std::move(words)});
   add_implicit_between(level + 1, call.level);
   if (level != first_) return;

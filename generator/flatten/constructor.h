@@ -29,18 +29,20 @@ struct Part {
   enum class Kind {
     library_base,  // initializer of a base class from a library
     initializer,   // initializer of a field
-    implicit,      // default member initializer; has no text here
+    implicit,      // default member initializer, or the default constructor of a field; has no text here
     statement,
   };
   Kind kind = Kind::statement;
-  Later text;              // initializer: `field(value)`; statement: with its semicolon
-  Later comment;           // comment above it
-  Later assignment;        // an initializer as a statement; null if it cannot be one
-  std::string obstacle;    // advice if it cannot
-  std::string field;       // field that it sets; empty if it sets none or several
-  std::string registered;  // name that it registers
-  SideEffects effects;     // includes the field that it sets
-  bool is_guard = false;   // it declares a variable whose destructor acts at the end of its class's body
+  Later text;                        // initializer: `field(value)`; statement: with its semicolon
+  Later comment;                     // comment above it
+  Later assignment;                  // an initializer as a statement; null if it cannot be one
+  std::string obstacle;              // advice if it cannot
+  std::set<std::string> words = {};  // of a default member initializer
+  std::string field;                 // field that it sets; empty if it sets none or several
+  std::string registered;            // name that it registers
+  SideEffects effects;               // includes the field that it sets
+  bool is_made = false;              // a field without an initializer
+  bool is_guard = false;             // it declares a variable whose destructor acts at the end of its class's body
   SourceSpan where;
   size_t level = 0;
 };
@@ -51,9 +53,11 @@ struct Misplaced {
 };
 
 /// `parts` as initializers, in the order of `rank`, and statements. An initializer that depends on an earlier statement
-/// becomes a statement; if it cannot, both are reported in `misplaced`.
+/// becomes a statement; if it cannot, both are reported in `misplaced`. `deferred` has the fields whose default member
+/// initializers became statements.
 struct Arranged {
   std::vector<Part> initializers, statements;
+  std::set<std::string> deferred;
   std::vector<Misplaced> misplaced;
 };
 Arranged arranged(std::vector<Part> parts, const std::function<size_t(const Part&)>& rank);
@@ -107,7 +111,7 @@ class ConstructorInliner {
   std::string type_text(clang::QualType type, size_t level) const;
   size_t rank(const Part& part) const;
 
-  /// Whether classes that derive from the class of `level` have default member initializers.
+  /// Whether classes that derive from the class of `level` have fields that C++ initializes with some effect.
   bool initializes_below(size_t level) const;
 
   /// End of the parameters and of qualifiers behind them, without the semicolon and without `= default`.
@@ -146,13 +150,17 @@ class ConstructorInliner {
   /// Drops the base's initialization of a field that is redeclared and initialized here.
   void erase_inherited(const Part& part);
 
-  /// Adds the default member initializers of levels in [first, end) for fields that no user-provided constructor
-  /// initializes. C++ runs them after the constructor of the class below them, of level `end`.
+  /// Adds the default member initializers and default constructors of fields of levels in [first, end) that no
+  /// user-provided constructor initializes. C++ runs them after the constructor of the class below them, of level
+  /// `end`.
   void add_implicit_between(size_t first, size_t end);
   void add_implicit(const clang::FieldDecl& field, size_t level);
 
   /// Rewrites `gain(offset * 2)` as `gain = offset * 2;`, to run after the base's body, which sets `offset`.
-  void make_assignable(const clang::CXXCtorInitializer& init, size_t level, const Substitution& arguments, Part& part);
+  void make_assignable(const clang::FieldDecl& field, const clang::Expr& initializer, size_t level,
+                       const Substitution& arguments, Part& part);
+  /// Whether an object of that type can be made without a value, which changes nothing else.
+  bool is_made_quietly(clang::QualType type) const;
   void reject_misplaced(const Misplaced& misplaced);
 
   /// Comments above an initializer and behind it.
@@ -168,7 +176,7 @@ class ConstructorInliner {
   void check_skipped_fields();
 
   /// A return in a base's body would end the whole constructor.
-  void check_returns();
+  void check_returns(const std::vector<Part>& statements);
   /// A guard that a base's body declares would also cover the statements after that body.
   void check_guards(const std::vector<Part>& statements);
 
@@ -229,6 +237,7 @@ class ConstructorInliner {
   std::set<std::string> given_;                       // new names of renamed variables
   std::set<std::string> parameters_;                  // parameter names of the constructor that is generated
   std::map<size_t, std::vector<Replacement>> calls_;  // super calls in each level's code
+  std::map<size_t, std::vector<Replacement>> moves_;  // likewise, of BoundArguments
   std::map<size_t, std::vector<BoundArguments::Variable>> variables_;
   Arguments arguments_;                // of the bases' constructors
   std::set<std::string> initialized_;  // fields whose inherited initialization a redeclaration replaces

@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "generator/flatten/constructor.h"
+#include "generator/flatten/implicit_members.h"
 #include "generator/flatten/library_effects.h"
+#include "generator/flatten/operands.h"
 #include "generator/resolve/registrations.h"
 #include "generator/source/slices.h"
 
@@ -32,7 +34,10 @@ void ConstructorInliner::add_initializer(const clang::CXXCtorInitializer& init, 
   if (!part.field.empty()) part.effects.writes.insert(part.field);
   part.comment = comments_at(slice, where, level, arguments);
   part.text = [this, where, level, arguments] { return render(where, level, arguments, calls_[level]); };
-  if (init.isAnyMemberInitializer()) make_assignable(init, level, arguments, part);
+  if (init.isAnyMemberInitializer()) {
+    part.effects.acts_at_its_end = acts_at_its_end(init.getAnyMember()->getType());
+    make_assignable(*init.getAnyMember(), *init.getInit(), level, arguments, part);
+  }
   erase_inherited(part);
   parts_.push_back(std::move(part));
 }
@@ -55,21 +60,39 @@ void ConstructorInliner::add_implicit(const clang::FieldDecl& field, size_t leve
   // A redeclared field stays at the inherited position, with its own initializer.
   const bool is_inherited = std::any_of(entity_.levels.begin() + static_cast<long>(level) + 1, entity_.levels.end(),
                                         [&](const Level& one) { return one.symbol->declares_field(name); });
-  if (!field.hasInClassInitializer() || is_dropped(name, level) || is_known || is_inherited) return;
+  if (is_dropped(name, level) || is_known || is_inherited) return;
   Part part;
   part.kind = Part::Kind::implicit;
   part.field = name;
   part.level = level;
   part.where = parsed_.token(manager_, field.getLocation());
-  part.effects = find_side_effects(field.getInClassInitializer(), meant_);
+  part.effects = find_field_effects(field, meant_);
+  if (!field.hasInClassInitializer()) {
+    part.is_made = true;
+    if (part.effects.depends_on_order()) parts_.push_back(std::move(part));
+    return;
+  }
   part.effects.writes.insert(name);
+  const clang::Expr& value = *field.getInClassInitializer();
+  part.words = words_in(family_, span(value.getSourceRange()));
+  Substitution in_body;
+  in_body.hidden = parameters_;
+  if (field.isBitField())
+    part.obstacle = "assign it in the constructor's body";
+  else
+    make_assignable(field, value, level, in_body, part);
   parts_.push_back(std::move(part));
 }
 
-void ConstructorInliner::make_assignable(const clang::CXXCtorInitializer& init, size_t level,
+bool ConstructorInliner::is_made_quietly(clang::QualType type) const {
+  const auto* record = type->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
+  return !record || (find_special_member(family_.specs(), *record, SpecialMember::default_constructor) &&
+                     !find_default_effects(type).depends_on_order());
+}
+
+void ConstructorInliner::make_assignable(const clang::FieldDecl& field, const clang::Expr& initializer, size_t level,
                                          const Substitution& arguments, Part& part) {
-  const clang::FieldDecl& field = *init.getAnyMember();
-  const clang::Expr* value = init.getInit()->IgnoreImplicit();
+  const clang::Expr* value = initializer.IgnoreImplicit();
   if (const auto* list = llvm::dyn_cast<clang::ParenListExpr>(value); list && list->getNumExprs() == 1)
     value = list->getExpr(0);
   if (const auto* list = llvm::dyn_cast<clang::InitListExpr>(value); list && list->getNumInits() == 1)
@@ -88,6 +111,8 @@ void ConstructorInliner::make_assignable(const clang::CXXCtorInitializer& init, 
     part.obstacle = "declare it without const and without a reference";
   else if (several || !same)
     part.obstacle = "assign it in the constructor's body";
+  else if (!is_made_quietly(field.getType()))
+    part.obstacle = "hold it in a std::optional, and assign it in the constructor's body";
   else if (has_own_assignment(field.getType()))
     part.obstacle = "assign it in the constructor's body, if its own operator= does what initialization does";
   if (!part.obstacle.empty()) return;
@@ -102,15 +127,26 @@ void ConstructorInliner::make_assignable(const clang::CXXCtorInitializer& init, 
 
 void ConstructorInliner::reject_misplaced(const Misplaced& misplaced) {
   const bool after_body = misplaced.other.kind == Part::Kind::statement;
-  const std::string advice =
-      misplaced.part.kind == Part::Kind::implicit ? "assign it in the constructor's body" : misplaced.part.obstacle;
-  family_.specs().reject(misplaced.part.where,
-                         after_body ? "'" + misplaced.part.field +
-                                          "' is initialized from state that the body of the base's constructor sets, "
-                                          "and cannot be assigned after it"
-                                    : "'" + misplaced.part.field + "' would be initialized before '" +
-                                          misplaced.other.field + "', and one of them depends on the other",
-                         advice, {{Diagnostic::Severity::note, misplaced.other.where, "this comes first", "", {}}});
+  const std::string name = "'" + misplaced.part.field + "'";
+  std::string message,
+      advice = misplaced.part.obstacle.empty() ? "assign it in the constructor's body" : misplaced.part.obstacle;
+  if (!after_body) {
+    message =
+        name + " would be initialized before '" + misplaced.other.field + "', and one of them depends on the other";
+  } else if (misplaced.part.is_made) {
+    message =
+        name + " would be made before the body of the base's constructor runs, and one of them depends on the other";
+    advice = "hold it in a std::optional, and assign it in the constructor's body";
+  } else if (misplaced.other.effects.reads.contains(misplaced.part.field)) {
+    message = name + " is initialized after the body of the base's constructor, which reads it by a virtual method";
+    advice = "let the base's constructor not call that method, or make it a static constant";
+  } else {
+    message =
+        name +
+        " is initialized from state that the body of the base's constructor sets, and cannot be assigned after it";
+  }
+  family_.specs().reject(misplaced.part.where, message, advice,
+                         {{Diagnostic::Severity::note, misplaced.other.where, "this comes first", "", {}}});
 }
 
 Later ConstructorInliner::comments_at(SourceSpan slice, SourceSpan core, size_t level, const Substitution& arguments) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "generator/flatten/operands.h"
+
 namespace modgen {
 namespace {
 
@@ -17,11 +19,16 @@ Part as_statement(Part part) {
   return part;
 }
 
+/// Whether the initializer cannot be an assignment after the statement, which reads the field, as a virtual method that
+/// a base's body calls does, or declares a name that the initializer has for something else.
+bool needs_before(const Part& statement, const Part& initializer) {
+  return statement.effects.reads.contains(initializer.field) || meet(statement.effects.declared, initializer.words);
+}
+
 }  // namespace
 
 Arranged arranged(std::vector<Part> parts, const std::function<size_t(const Part&)>& rank) {
   Arranged result;
-  std::vector<Part> implicit;
   for (Part& part : parts) {
     if (part.kind == Part::Kind::statement) {
       result.statements.push_back(std::move(part));
@@ -29,15 +36,15 @@ Arranged arranged(std::vector<Part> parts, const std::function<size_t(const Part
     }
     const auto before = std::find_if(result.statements.begin(), result.statements.end(),
                                      [&](const Part& statement) { return !commute(statement.effects, part.effects); });
-    if (part.kind == Part::Kind::implicit) {
-      if (before != result.statements.end()) result.misplaced.push_back({part, *before});
-      implicit.push_back(std::move(part));
-    } else if (before == result.statements.end()) {
-      result.initializers.push_back(std::move(part));
-    } else if (part.assignment) {
+    const auto hides = std::find_if(result.statements.begin(), result.statements.end(),
+                                    [&](const Part& statement) { return needs_before(statement, part); });
+    if (before == result.statements.end()) {
+      if (part.kind != Part::Kind::implicit) result.initializers.push_back(std::move(part));
+    } else if (part.assignment && hides == result.statements.end()) {
+      if (part.kind == Part::Kind::implicit) result.deferred.insert(part.field);
       result.statements.push_back(as_statement(std::move(part)));
     } else {
-      result.misplaced.push_back({part, *before});
+      result.misplaced.push_back({part, part.assignment ? *hides : *before});
     }
   }
   // C++ runs initializers in the order of the fields.

@@ -19,17 +19,14 @@ bool ConstructorInliner::always_holds(const clang::IfStmt& condition, const Subs
          !condition.hasInitStorage() && !llvm::isa<clang::CompoundStmt>(condition.getThen());
 }
 
-void ConstructorInliner::check_returns() {
-  for (size_t index = 0; index + 1 < parts_.size(); ++index) {
-    const Part& part = parts_[index];
-    if (part.kind != Part::Kind::statement || !part.effects.returns || part.level == first_) continue;
-    const auto later = std::find_if(parts_.begin() + static_cast<long>(index) + 1, parts_.end(), [&](const Part& one) {
-      return one.level < part.level && one.kind == Part::Kind::statement;
-    });
-    if (later == parts_.end()) continue;
+void ConstructorInliner::check_returns(const std::vector<Part>& statements) {
+  for (auto part = statements.begin(); part != statements.end(); ++part) {
+    if (!part->effects.returns) continue;
+    const auto later = std::find_if(part, statements.end(), [&](const Part& one) { return one.level < part->level; });
+    if (later == statements.end()) continue;
     family_.specs().reject(later->where, "this would not run where the base's constructor returns early",
                            "let the base's constructor run to its end, or redefine it here without calling it",
-                           {{Diagnostic::Severity::note, part.where, "it returns here", "", {}}});
+                           {{Diagnostic::Severity::note, part->where, "it returns here", "", {}}});
     return;
   }
 }
@@ -53,6 +50,7 @@ void ConstructorInliner::add_variable(const clang::ParmVarDecl& parameter, const
   if (const auto given = arguments_.find(&parameter); given != arguments_.end())
     part.effects = find_side_effects(given->second, meant_, arguments_);
   part.effects.written_variables.insert(&parameter);
+  part.effects.declared.insert(parameter.getNameAsString());
   SourceSpan declared = part.where;
   declared.end = parsed_.token(manager_, parameter.getLocation()).end;
   part.text = [this, declared, argument, level, arguments] {
@@ -92,7 +90,7 @@ void ConstructorInliner::add_statement(const clang::Stmt& stmt, SourceSpan slice
   part.where = span(stmt.getSourceRange());
   part.field = assignment.field;
   part.registered = registered_name(&stmt);
-  part.is_guard = leaves_a_guard(stmt);
+  part.is_guard = !llvm::isa<clang::CompoundStmt>(stmt) && leaves_a_guard(stmt);  // a block ends its own
   if (is_dropped(part.field, level)) {
     const bool is_creation = !assignment.decl->hasInClassInitializer() && initialized_.insert(part.field).second;
     if (!is_creation && part.registered.empty() && !entity_.removed.count(part.field)) return reject_overwritten(part);

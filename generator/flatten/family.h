@@ -262,6 +262,8 @@ struct ConstructorContext {
   std::vector<std::string> field_order;
   std::map<std::string, size_t> dropped;
   Supers& supers;
+  // For each constructor that uses default member initializers, the fields that it assigns instead.
+  std::vector<std::set<std::string>>& deferred;
 };
 Fragment constructor_text(const ConstructorContext& context, size_t index, const clang::CXXConstructorDecl& constructor,
                           SourceSpan slice, std::optional<size_t> implied_by);

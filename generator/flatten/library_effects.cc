@@ -214,32 +214,28 @@ bool library_may_throw(const clang::FunctionDecl& callee) {
 
 namespace {
 
-/// Whether objects of a class are of a spec, or hold such objects.
-bool holds_spec(const clang::CXXRecordDecl& record) {
-  if (is_of_spec(record)) return true;
-  const std::vector<clang::QualType> arguments = type_arguments(record);
-  return std::any_of(arguments.begin(), arguments.end(), [](clang::QualType type) {
-    const auto* held = type.getNonReferenceType()->getAsCXXRecordDecl();
-    return held && holds_spec(*held);
-  });
+/// Adds the class if it is of a spec, and otherwise those that its objects hold.
+void add_held_classes(const clang::CXXRecordDecl& record, std::set<const clang::CXXRecordDecl*>& found) {
+  if (is_of_spec(record)) return void(found.insert(record.getCanonicalDecl()));
+  for (const clang::QualType type : type_arguments(record))
+    if (const auto* held = type.getNonReferenceType()->getAsCXXRecordDecl()) add_held_classes(*held, found);
 }
 
 }  // namespace
 
-bool runs_other_code(const clang::FunctionDecl& callee) {
-  if (is_of_spec(callee) || callee.isTrivial() || callee.getBuiltinID() != 0) return false;
+void add_classes_run_by(const clang::FunctionDecl& callee, std::set<const clang::CXXRecordDecl*>& found) {
+  if (is_of_spec(callee) || callee.isTrivial() || callee.getBuiltinID() != 0) return;
   const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&callee);
-  if (method && (method->getParent()->isLambda() || method->isConst())) return false;
-  if (method && holds_spec(*method->getParent())) return true;
-  const auto holds = [](clang::QualType type) {
+  if (method && (method->getParent()->isLambda() || method->isConst())) return;
+  if (method) add_held_classes(*method->getParent(), found);
+  const auto add = [&](clang::QualType type) {
     const auto* record = type.getNonReferenceType()->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
-    return record && !record->isLambda() && holds_spec(*record);  // the bodies of lambdas are followed
+    if (record && !record->isLambda()) add_held_classes(*record, found);  // the bodies of lambdas are followed
   };
   if (const clang::TemplateArgumentList* given = callee.getTemplateSpecializationArgs())
     for (const clang::TemplateArgument& argument : given->asArray())
-      if (argument.getKind() == clang::TemplateArgument::Type && holds(argument.getAsType())) return true;
-  return std::any_of(callee.param_begin(), callee.param_end(),
-                     [&](const clang::ParmVarDecl* parameter) { return holds(parameter->getType()); });
+      if (argument.getKind() == clang::TemplateArgument::Type) add(argument.getAsType());
+  for (const clang::ParmVarDecl* parameter : callee.parameters()) add(parameter->getType());
 }
 
 bool writes_process(llvm::StringRef name) {
@@ -257,6 +253,17 @@ bool reads_process(llvm::StringRef name) {
 bool throws_by_name(llvm::StringRef name) {
   static constexpr llvm::StringRef names[] = {"any_cast", "at", "substr", "value"};
   return name.starts_with("sto") || std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+bool counts_elements(const clang::CXXMethodDecl& method, llvm::ArrayRef<const clang::Expr*> arguments) {
+  if (arguments.empty() || !is_of_standard(*method.getParent()) || !is_container(method.getParent()->getName()))
+    return false;
+  const llvm::StringRef name = method.getDeclName().isIdentifier() ? method.getName() : "";
+  const bool counts =
+      llvm::isa<clang::CXXConstructorDecl>(method) || name == "assign" || name == "reserve" || name == "resize";
+  const clang::Expr& number = *arguments[0];
+  return counts && method.getNumParams() > 0 && method.getParamDecl(0)->getType()->isUnsignedIntegerType() &&
+         (number.isValueDependent() || !number.isIntegerConstantExpr(method.getASTContext()));
 }
 
 bool needs_element(llvm::StringRef name) {

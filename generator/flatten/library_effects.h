@@ -1,9 +1,11 @@
 // Side effects of library code: through an object of one of its types, and by one of its functions.
 #pragma once
 
+#include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/StringRef.h>
 
 #include <optional>
+#include <set>
 
 #include "generator/resolve/origins.h"
 
@@ -12,6 +14,7 @@ class CXXMethodDecl;
 class CXXOperatorCallExpr;
 class CXXRecordDecl;
 class Decl;
+class Expr;
 class FunctionDecl;
 class QualType;
 class Stmt;
@@ -56,8 +59,8 @@ bool cannot_throw(const clang::FunctionDecl& function);
 /// Whether an exception may leave the function of a library, other than for lack of memory in a copy.
 bool library_may_throw(const clang::FunctionDecl& callee);
 
-/// Whether the function of a library may run code of the spec: of elements and of functions that it is passed.
-bool runs_other_code(const clang::FunctionDecl& callee);
+/// Adds the classes of specs whose code the function of a library may run: of elements and of what it is passed.
+void add_classes_run_by(const clang::FunctionDecl& callee, std::set<const clang::CXXRecordDecl*>& found);
 
 /// Whether a function of that name changes state of the process that others read: setenv.
 bool writes_process(llvm::StringRef name);
@@ -67,6 +70,9 @@ bool reads_process(llvm::StringRef name);
 
 /// Whether a function of the standard library throws for some arguments that are not misuse.
 bool throws_by_name(llvm::StringRef name);
+
+/// Whether a container makes as many elements as a number says that may be negative.
+bool counts_elements(const clang::CXXMethodDecl& method, llvm::ArrayRef<const clang::Expr*> arguments);
 
 /// Whether a method of a container is for containers that have an element.
 bool needs_element(llvm::StringRef name);

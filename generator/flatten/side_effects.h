@@ -10,9 +10,12 @@
 namespace clang {
 class CXXConstructorDecl;
 class CXXMethodDecl;
+class CXXRecordDecl;
 class Expr;
+class FieldDecl;
 class FunctionDecl;
 class NamedDecl;
+class QualType;
 class Stmt;
 class VarDecl;
 }  // namespace clang
@@ -33,12 +36,16 @@ struct SideEffects {
   // "<unnamed>", unnamed unions and structs, whose members share them.
   std::set<std::string> reads, writes;
   bool reads_everything = false, writes_everything = false;
-  bool throws = false;     // it has code that throws
-  bool checks = false;     // the same, by a throw expression or a check
-  bool may_throw = false;  // it calls functions of libraries that may throw
-  bool traps = false;      // it may end the program: it divides integers, or reads what has to be there
-  // It calls functions of libraries, which may run code of the spec, as containers construct and destroy elements.
-  bool calls_libraries = false;
+  bool throws = false;           // it has code that throws
+  bool checks = false;           // the same, by a throw expression or a check
+  bool may_throw = false;        // it calls functions of libraries that may throw
+  bool traps = false;            // it may end the program: it divides integers, or reads what has to be there
+  bool acts_at_its_end = false;  // it makes an object whose destructor does more than free its memory
+  // It makes as many elements of a container as a number says, which throws for a negative one.
+  bool counts_elements = false;
+  // Classes of specs whose code the functions of libraries that it calls may run, as containers construct and destroy
+  // elements.
+  std::set<const clang::CXXRecordDecl*> held;
   std::set<const clang::VarDecl*> read_variables,
       written_variables;           // locals and parameters; only membership is tested
   std::set<std::string> declared;  // names of locals, including parameters of lambdas
@@ -49,6 +56,11 @@ struct SideEffects {
   /// Whether it runs to its end for arguments for which it is meant, and changes nothing.
   bool is_pure_and_ends() const { return is_pure() && !throws && !checks; }
   bool changes_fields() const { return !writes.empty() || writes_everything; }
+  /// Whether it matters when it runs.
+  bool depends_on_order() const {
+    return !is_pure_and_ends() || !reads.empty() || reads_everything || may_throw || traps || acts_at_its_end ||
+           counts_elements || !held.empty();
+  }
 };
 
 /// The functions whose bodies a call of a method of the object itself may run.
@@ -62,6 +74,15 @@ using Arguments = std::map<const clang::VarDecl*, const clang::Expr*>;
 /// The same for inlined code, which in addition reads what the arguments of its parameters read, and modifies those
 /// that it is passed by reference.
 SideEffects find_side_effects(const clang::Stmt* code, const MethodsMeant& meant, const Arguments& arguments);
+
+/// Those of a field's default member initializer, or of its type's default constructor if it has none.
+SideEffects find_field_effects(const clang::FieldDecl& field, const MethodsMeant& meant);
+
+/// Those of making an object of that type without a value.
+SideEffects find_default_effects(clang::QualType type);
+
+/// What constructors, operators and destructors of these classes of specs do outside of their objects.
+SideEffects find_held_effects(const std::set<const clang::CXXRecordDecl*>& held);
 
 /// Those of a constructor's initializers.
 SideEffects find_initializer_effects(const clang::CXXConstructorDecl& constructor, const MethodsMeant& meant,

@@ -52,6 +52,68 @@ const clang::Expr* find_whole_assignment(const clang::CXXRecordDecl& record) {
   return assignments.found;
 }
 
+/// Finds code that moves an object of one of the classes, or may do so in a template.
+class Moves : public SyntaxVisitor {
+ public:
+  explicit Moves(const Entity& entity) : entity_(entity) {}
+  const clang::Stmt* found = nullptr;
+
+  bool VisitStmt(clang::Stmt* statement) override {
+    const auto* expr = llvm::dyn_cast<clang::Expr>(statement);
+    if (expr && expr->isXValue() && !llvm::isa<clang::MaterializeTemporaryExpr>(expr)) add(*expr, expr->getType());
+    return !found;
+  }
+  bool VisitCallExpr(clang::CallExpr* call) override {
+    const clang::FunctionDecl* callee = call->getDirectCallee();
+    const bool swaps = callee && callee->isInStdNamespace() && callee->getDeclName().isIdentifier() &&
+                       (callee->getName() == "swap" || callee->getName() == "exchange");
+    for (unsigned index = 0; swaps && index < call->getNumArgs(); ++index) add(*call, call->getArg(index)->getType());
+    return !found;
+  }
+  bool VisitOverloadExpr(clang::OverloadExpr* name) override {
+    const std::string text = name->getName().getAsString();
+    if (text == "move" || text == "forward" || text == "swap" || text == "exchange") found = name;
+    return !found;
+  }
+
+ private:
+  void add(const clang::Stmt& code, clang::QualType type) {
+    const auto* record = type.getNonReferenceType()->getAsCXXRecordDecl();
+    const bool is_one = record && std::any_of(entity_.levels.begin(), entity_.levels.end(), [&](const Level& level) {
+                          return level.symbol->record->getCanonicalDecl() == record->getCanonicalDecl();
+                        });
+    if (is_one || type->isDependentType()) found = &code;
+  }
+  const Entity& entity_;
+};
+
+/// Code of the specs that a spec sees that moves an object of the entity's classes; null if there is none.
+const clang::Stmt* find_move(const Entity& entity, const Spec& spec, std::set<const Spec*>& seen) {
+  if (!seen.insert(&spec).second) return nullptr;
+  Moves moves(entity);
+  if (spec.space) moves.visit(spec.space);
+  const clang::Stmt* found = moves.found;
+  for (const Spec* one : spec.includes)
+    if (!found) found = find_move(entity, *one, seen);
+  return found;
+}
+
+/// Whether an object of that type is copied by code of a spec.
+bool has_own_copies(clang::QualType type) {
+  std::vector<const clang::CXXRecordDecl*> held;
+  add_held(type, held);
+  return std::any_of(held.begin(), held.end(), [](const clang::CXXRecordDecl* one) {
+    const bool is_own = std::any_of(one->method_begin(), one->method_end(), [](const clang::CXXMethodDecl* method) {
+      const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(method);
+      const bool copies = constructor ? constructor->isCopyOrMoveConstructor()
+                                      : method->isCopyAssignmentOperator() || method->isMoveAssignmentOperator();
+      return copies && method->isUserProvided();
+    });
+    return is_own || std::any_of(one->field_begin(), one->field_end(),
+                                 [](const clang::FieldDecl* field) { return has_own_copies(field->getType()); });
+  });
+}
+
 struct Special {
   enum class Kind { copies, moves, assigns, compares, destroys };
   const clang::FunctionDecl* function;
@@ -277,12 +339,25 @@ void check_special_members(const Family& family, const Entity& entity) {
     for (size_t below = level; below-- > 0;) {
       const bool loses = loses_declared_copy(record(level), record(below));
       if (!loses && !moves_without_base(record(level), record(below))) continue;
+      std::set<const Spec*> seen;
+      const clang::Stmt* move = loses ? nullptr : find_move(entity, family.spec(), seen);
+      // Nothing reads an object after it was moved: a copy is as good.
+      const bool is_own = std::any_of(record(below).field_begin(), record(below).field_end(),
+                                      [](const clang::FieldDecl* field) { return has_own_copies(field->getType()); });
+      if (!loses && !move && !is_own) continue;
+      std::vector<Remark> notes = {
+          {Diagnostic::Severity::note, entity.levels[level].symbol->where, "the base", "", {}}};
+      if (move)
+        notes.push_back({Diagnostic::Severity::note,
+                         family.parsed().span(family.specs().manager(), move->getSourceRange()),
+                         "this moves it",
+                         "",
+                         {}});
       family.specs().reject(
           entity.levels[below].symbol->where,
           loses ? "the constructors of this class replace the copies that its base declares"
                 : "C++ moves the fields of this class and copies those of its base, which modgen does not do",
-          loses ? "declare the base's copies here, too" : "declare a destructor here, too, as in the base",
-          {{Diagnostic::Severity::note, entity.levels[level].symbol->where, "the base", "", {}}});
+          loses ? "declare the base's copies here, too" : "declare a destructor here, too, as in the base", notes);
       return;
     }
   for (size_t level = 1; level < entity.levels.size(); ++level)

@@ -202,6 +202,7 @@ class BaseViews : public NamedMembers {
   }
 
   void add_member(const clang::Expr& object, const clang::ValueDecl& member, clang::SourceLocation where) override {
+    if (where.isInvalid()) where = object.getBeginLoc();  // of a call without a name, of a conversion function
     resolved_.insert(where);
     add_access(object.getType(), member, where, "", !in_instance_ && has_written_type(object));
   }

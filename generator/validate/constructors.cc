@@ -19,7 +19,7 @@ using llvm::dyn_cast;
 struct Effect {
   const clang::CXXCtorInitializer* initializer = nullptr;
   const clang::Stmt* statement = nullptr;
-  const clang::FieldDecl* declared = nullptr;     // a field with a default member initializer
+  const clang::FieldDecl* declared = nullptr;     // a field that C++ initializes
   const clang::ParmVarDecl* parameter = nullptr;  // of a base's constructor, which may become a variable
   const clang::Expr* value = nullptr;             // the value that it sets `field` to
   std::string field;
@@ -27,6 +27,7 @@ struct Effect {
   BindingScope* scope = nullptr;
   SideEffects effects;
   bool matched = false, again = false;
+  bool assigned = false;  // an initializer that became an assignment
 };
 
 std::pair<std::string, const clang::Expr*> assignment(const clang::Stmt& statement) {
@@ -40,6 +41,12 @@ std::pair<std::string, const clang::Expr*> assignment(const clang::Stmt& stateme
   return {};
 }
 
+/// The value in braces around one, which initializes with it.
+const clang::Expr& single_value(const clang::Expr& value) {
+  const auto* list = dyn_cast<clang::InitListExpr>(value.IgnoreImplicit());
+  return list && list->getNumInits() == 1 && list->getType()->isScalarType() ? *list->getInit(0) : value;
+}
+
 class Constructors {
  public:
   Constructors(const Counterparts& counterparts, Validation& validation, const Entity& entity)
@@ -48,7 +55,9 @@ class Constructors {
   std::optional<Match::Difference> difference(const clang::CXXConstructorDecl& flattened,
                                               const clang::CXXConstructorDecl& spec, const Context& context) {
     match_.parameters(flattened, spec);
+    flattened_ = flattened.getParent();
     scopes_.push_back({context, nullptr, {}});
+    if (spec.isDelegatingConstructor()) return delegating(flattened, spec);
     const auto level = static_cast<size_t>(context.level - entity_.levels.data());
     list(spec, level, scopes_.back());
     add_declared(0, level);
@@ -65,6 +74,17 @@ class Constructors {
   }
 
  private:
+  /// Of a class whose constructors stay as they are.
+  std::optional<Match::Difference> delegating(const clang::CXXConstructorDecl& flattened,
+                                              const clang::CXXConstructorDecl& spec) {
+    const clang::CXXConstructorDecl* target =
+        flattened.isDelegatingConstructor() ? flattened.getTargetConstructor() : nullptr;
+    if (!target || !counterparts_.is_meant(*target, *spec.getTargetConstructor(), scopes_.back().context, true))
+      return missing(flattened.getLocation(), "this constructor");
+    if (match_.initializers_and_body(flattened, spec, scopes_.back())) return std::nullopt;
+    return match_.difference();
+  }
+
   // ---- Steps of the specs' constructors ----
 
   void list(const clang::CXXConstructorDecl& constructor, size_t level, BindingScope& scope) {
@@ -124,7 +144,7 @@ class Constructors {
     add_declared(level + 1, call.level);
   }
 
-  /// Adds the default member initializers of levels in [first, end).
+  /// Adds what initializes the fields of levels in [first, end) that no constructor names.
   void add_declared(size_t first, size_t end) {
     for (size_t level = end; level-- > first;)
       for (const clang::FieldDecl* field : entity_.levels[level].symbol->record->fields()) add_declared(*field, level);
@@ -135,16 +155,29 @@ class Constructors {
     const std::string name = field.getNameAsString();
     const bool is_inherited = std::any_of(entity_.levels.begin() + static_cast<long>(level) + 1, entity_.levels.end(),
                                           [&](const Level& one) { return one.symbol->declares_field(name); });
-    if (!field.hasInClassInitializer() || is_inherited) return;
-    scopes_.push_back({{&entity_, &entity_.levels[level]}, nullptr, {}});
+    if (is_inherited) return;
     Effect effect;
+    effect.effects = find_field_effects(field, meant_);
+    if (!field.hasInClassInitializer() && !effect.effects.depends_on_order()) return;
+    scopes_.push_back({{&entity_, &entity_.levels[level]}, nullptr, {}});
     effect.declared = &field;
     effect.field = name;
     effect.scope = &scopes_.back();
-    effect.effects = find_side_effects(field.getInClassInitializer(), meant_);
-    effect.effects.writes.insert(name);
-    effect.matched = true;  // its value is compared elsewhere: only its order matters here
+    if (field.hasInClassInitializer()) {
+      effect.value = field.getInClassInitializer();
+      effect.effects.writes.insert(name);
+    }
+    effect.matched = !is_deferred(effect);  // its value is compared elsewhere: only its order matters here
     effects_.push_back(std::move(effect));
+  }
+
+  /// Whether the flattened class leaves it to its constructors to set the field to its default member initializer.
+  bool is_deferred(const Effect& effect) const {
+    if (!effect.value) return false;
+    const std::string name = name_for(effect);
+    return std::any_of(flattened_->field_begin(), flattened_->field_end(), [&](const clang::FieldDecl* field) {
+      return field->getName() == name && !field->hasInClassInitializer();
+    });
   }
 
   void add(const clang::CXXCtorInitializer& init, BindingScope& scope) {
@@ -155,6 +188,7 @@ class Constructors {
     if (init.isAnyMemberInitializer()) effect.field = init.getAnyMember()->getNameAsString();
     effect.registered = registered_name(init.getInit());
     effect.effects = find_side_effects(init.getInit(), meant_, arguments_);
+    if (init.isAnyMemberInitializer()) effect.effects.acts_at_its_end = acts_at_its_end(init.getAnyMember()->getType());
     if (!effect.field.empty()) effect.effects.writes.insert(effect.field);
     effects_.push_back(std::move(effect));
   }
@@ -209,7 +243,7 @@ class Constructors {
 
   void find_declared(const clang::CXXCtorInitializer& init) {
     for (Effect& effect : effects_)
-      if (effect.declared && init.isAnyMemberInitializer() &&
+      if (effect.declared && effect.matched && init.isAnyMemberInitializer() &&
           name_for(effect) == init.getAnyMember()->getNameAsString())
         take(effect);
   }
@@ -217,7 +251,7 @@ class Constructors {
   bool find(const clang::CXXCtorInitializer& init) {
     match_.forget_difference();
     for (auto effect = effects_.rbegin(); effect != effects_.rend(); ++effect) {
-      if (effect->matched || !effect->value) continue;
+      if (effect->matched || !effect->value || effect->declared) continue;
       const bool same_target =
           init.isAnyMemberInitializer()
               ? !effect->field.empty() && name_for(*effect) == init.getAnyMember()->getNameAsString()
@@ -247,9 +281,11 @@ class Constructors {
       if (effect.statement && !first_) first_ = match_.difference();
       match_.forget_difference();
       // An initializer that became an assignment.
-      if (effect.initializer && !field.empty() && name_for(effect) == field &&
-          match_.expression(value, effect.value, *effect.scope))
+      if ((effect.initializer || effect.declared) && !field.empty() && name_for(effect) == field &&
+          match_.expression(value, &single_value(*effect.value), *effect.scope)) {
+        effect.assigned = true;
         return take(effect);
+      }
       match_.forget_difference();
     }
     return false;
@@ -304,8 +340,9 @@ class Constructors {
       });
       if (removed || replaced || redeclared || served_removed || is_removal(effect)) continue;
       const auto* code = effect.statement;
-      const SourceSpan where =
-          counterparts_.locate(code ? code->getBeginLoc() : effect.initializer->getSourceLocation());
+      const SourceSpan where = counterparts_.locate(code              ? code->getBeginLoc()
+                                                    : effect.declared ? effect.declared->getLocation()
+                                                                      : effect.initializer->getSourceLocation());
       const Location at = counterparts_.family().parsed().sources.locate(where);
       return Match::Difference{flattened.getLocation(),
                                "this constructor omits the code at " + at.path + ":" + std::to_string(at.line)};
@@ -328,7 +365,8 @@ class Constructors {
 
   /// Whether `second` is a statement of a constructor that C++ continues with after that of `first`, a statement.
   static bool is_after_base(const Effect& first, const Effect& second) {
-    return first.statement && second.statement && second.scope->context.level < first.scope->context.level;
+    return first.statement && (second.statement || second.assigned) &&
+           second.scope->context.level < first.scope->context.level;
   }
 
   std::optional<Match::Difference> misplaced(const clang::CXXConstructorDecl& flattened) const {
@@ -336,10 +374,11 @@ class Constructors {
       for (size_t earlier = 0; earlier < later; ++earlier) {
         const Effect &first = effects_[order_[earlier]], &second = effects_[order_[later]];
         if (is_after_base(first, second) && first.effects.returns)
-          return Match::Difference{second.statement->getBeginLoc(),
+          return Match::Difference{second.statement ? second.statement->getBeginLoc() : flattened.getLocation(),
                                    "this would not run where a base's constructor returns early"};
-        if (is_after_base(first, second) && leaves_a_guard(*first.statement))
-          return Match::Difference{second.statement->getBeginLoc(),
+        if (is_after_base(first, second) && !llvm::isa<clang::CompoundStmt>(first.statement) &&
+            leaves_a_guard(*first.statement))
+          return Match::Difference{second.statement ? second.statement->getBeginLoc() : flattened.getLocation(),
                                    "this would run before the end of a guard in a base's constructor"};
         if (order_[earlier] < order_[later]) continue;
         if (first.again || second.again || commute(first.effects, second.effects)) continue;
@@ -362,6 +401,7 @@ class Constructors {
   const Entity& entity_;
   Match match_;
   const MethodsMeant meant_;
+  const clang::CXXRecordDecl* flattened_ = nullptr;
   std::deque<BindingScope> scopes_;
   Arguments arguments_;  // of the constructors of the bases
   std::vector<Effect> effects_;

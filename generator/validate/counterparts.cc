@@ -5,6 +5,7 @@
 #include <clang/AST/ExprCXX.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "generator/flatten/family.h"
 
@@ -219,6 +220,15 @@ std::string Counterparts::type_of_flattened(clang::QualType type) const {
 std::string Counterparts::strip(std::string type) const {
   const std::string space = "modular::flattened::" + family_.spec().name + "::";
   for (size_t at; (at = type.find(space)) != std::string::npos;) type.erase(at, space.size());
+  // A lambda is of the same type wherever its code is, in a function or in a class.
+  for (size_t at = 0; (at = type.find("::(lambda", at)) != std::string::npos;) {
+    size_t begin = at;
+    while (begin > 0 && (std::isalnum(static_cast<unsigned char>(type[begin - 1])) || type[begin - 1] == '_' ||
+                         type[begin - 1] == ':'))
+      --begin;
+    type.erase(begin, at + 2 - begin);
+    at = begin;
+  }
   // The location of a lambda or an unnamed class is not part of its type.
   static const std::string kinds[] = {"(lambda", "(unnamed struct", "(unnamed class", "(unnamed union",
                                       "(unnamed enum"};

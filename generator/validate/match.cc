@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "generator/flatten/side_effects.h"
+#include "generator/resolve/object_types.h"
 
 namespace modgen {
 namespace {
@@ -113,6 +114,7 @@ bool Match::statement(const clang::Stmt& flattened, const clang::Stmt& spec, con
       return differs(flattened, "this has other parts than in the spec");
     return (!loop->getInit() || statement(*flattened_part.getInit(), *loop->getInit(), scope)) &&
            expression(flattened_part.getRangeInit(), loop->getRangeInit(), scope) &&
+           same_ends(flattened_part, *loop, scope) &&
            declaration(*flattened_part.getLoopVariable(), *loop->getLoopVariable(), scope) &&
            sequence(get_statements(flattened_part.getBody()), get_statements(loop->getBody()), scope);
   }
@@ -126,6 +128,32 @@ bool Match::statement(const clang::Stmt& flattened, const clang::Stmt& spec, con
                     scope);
   }
   return children(flattened, spec, scope);
+}
+
+bool Match::same_ends(const clang::CXXForRangeStmt& flattened, const clang::CXXForRangeStmt& spec,
+                      const BindingScope& scope) {
+  const bool redefined = redefined_;  // the range
+  const auto callee = [](const clang::DeclStmt* end) -> const clang::FunctionDecl* {
+    const auto* iterator = end ? dyn_cast<clang::VarDecl>(end->getSingleDecl()) : nullptr;
+    const auto* call = iterator && iterator->getInit() ? call_in(iterator->getInit()) : nullptr;
+    return call ? call->getDirectCallee() : nullptr;
+  };
+  for (const auto& [here, there] : {std::pair(flattened.getBeginStmt(), spec.getBeginStmt()),
+                                    std::pair(flattened.getEndStmt(), spec.getEndStmt())}) {
+    const clang::FunctionDecl *one = callee(here), *other = callee(there);
+    const bool is_of_spec = other && is_declared_by_specs(*other);
+    if (!one || !other || (redefined && !is_of_spec)) continue;
+    if (!refers(*one, *other, *flattened.getRangeInit(), scope, /*exactly=*/false)) return false;
+  }
+  redefined_ = redefined;
+  return true;
+}
+
+bool Match::same_function(const clang::Expr& flattened, const clang::Expr& spec, const Context& context) const {
+  const auto* here = dyn_cast<clang::CXXMemberCallExpr>(&flattened);
+  const auto* there = dyn_cast<clang::CXXMemberCallExpr>(&spec);
+  return !here || !there || !is_declared_by_specs(*there->getMethodDecl()) ||
+         counterparts_.is_meant(*here->getMethodDecl(), *there->getMethodDecl(), context, /*exactly=*/false);
 }
 
 bool Match::declaration(const clang::Decl& flattened, const clang::Decl& spec, const BindingScope& scope) {
@@ -204,6 +232,15 @@ bool Match::calls(const clang::Stmt* flattened, const clang::CXXMethodDecl& call
   const clang::FunctionDecl* function = call ? call->getDirectCallee() : nullptr;
   if (!function) return false;
   return counterparts_.is_meant(*function, callee, {}, /*exactly=*/true);
+}
+
+/// Whether `after` is the family's name for the member `before` of the spec's class.
+bool Match::is_name_for(const std::string& before, const std::string& after, const BindingScope& scope) const {
+  const Level& level = *scope.context.level;
+  for (const Symbol* symbol = level.symbol; symbol; symbol = symbol->base)
+    if (symbol->declares_field(before))
+      return counterparts_.family().member_name(before, *symbol, level, *scope.context.entity) == after;
+  return before == after;
 }
 
 }  // namespace modgen

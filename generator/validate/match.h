@@ -14,6 +14,7 @@
 
 namespace clang {
 class CXXConstructorDecl;
+class CXXForRangeStmt;
 }  // namespace clang
 
 namespace modgen {
@@ -74,6 +75,8 @@ class Match {
   bool same_conversions(const Written& flattened,
                         const std::vector<std::pair<const clang::Expr*, const BindingScope*>>& spec,
                         const clang::Expr& at);
+  /// Whether two conversions, if they call functions, call the same one.
+  bool same_function(const clang::Expr& flattened, const clang::Expr& spec, const Context& context) const;
   bool widens(const Written& argument, size_t conversions_before);
   std::vector<std::string> texts(const std::vector<const clang::Expr*>& conversions) const;
   bool nodes(const clang::Expr& flattened, const clang::Expr& spec, const BindingScope& scope);
@@ -82,6 +85,9 @@ class Match {
   bool argument(const Written& flattened, const Written& spec, const clang::Expr& given, const BindingScope& scope);
   bool inlined(const Written& flattened, const Written& spec, const clang::CallExpr& call, const BindingScope& scope);
   bool children(const clang::Stmt& flattened, const clang::Stmt& spec, const BindingScope& scope);
+  /// Whether range-based loops call the same begin() and end().
+  bool same_ends(const clang::CXXForRangeStmt& flattened, const clang::CXXForRangeStmt& spec,
+                 const BindingScope& scope);
   bool declaration(const clang::Decl& flattened, const clang::Decl& spec, const BindingScope& scope);
   bool same_declared_type(const clang::ValueDecl& flattened, const clang::ValueDecl& spec, const BindingScope& scope);
   /// Binds a local class or enum and its members, and compares them.  (match_local_types.cc)

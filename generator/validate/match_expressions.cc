@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "generator/flatten/base_call.h"
 #include "generator/resolve/registrations.h"
 #include "generator/resolve/specs.h"
 
@@ -95,6 +96,9 @@ bool Match::expression(const clang::Expr* flattened, const clang::Expr* spec, co
     if (const auto* parameter = dyn_cast<clang::ParmVarDecl>(reference->getDecl()))
       if (const auto given = scope.arguments.find(parameter); given != scope.arguments.end())
         return argument(here, there, *given->second, scope);
+  if (const clang::ParmVarDecl* parameter = sunk_parameter(*there.expr))
+    if (const auto given = scope.arguments.find(parameter); given != scope.arguments.end())
+      return argument(here, written(clang::cast<clang::CallExpr>(there.expr)->getArg(0)), *given->second, scope);
   if (const auto* call = dyn_cast<clang::CallExpr>(there.expr)) {
     if (is_function(*call, "modular::own") && call->getNumArgs() == 1) {
       redefined_ = true;  // own() marks a redefined type
@@ -168,6 +172,7 @@ bool Match::same_conversions(const Written& flattened,
   const bool same = std::equal(flattened.conversions.begin(), flattened.conversions.end(), spec.begin(), spec.end(),
                                [&](const clang::Expr* here, const auto& there) {
                                  return get_kind(*here) == get_kind(*there.first) &&
+                                        same_function(*here, *there.first, there.second->context) &&
                                         counterparts_.type_of_flattened(here->getType()) ==
                                             counterparts_.type_of_spec(there.first->getType(), there.second->context);
                                });
@@ -387,15 +392,6 @@ bool Match::literals(const clang::StringLiteral& flattened, const clang::StringL
   if (!is_written_in_spec(spec))
     return differs(flattened, "a macro makes this text of names, which are others than in the spec");
   return is_name_for(before, after, scope) || differs(flattened, "this is another text than in the spec");
-}
-
-/// Whether `after` is the family's name for the member `before` of the spec's class.
-bool Match::is_name_for(const std::string& before, const std::string& after, const BindingScope& scope) const {
-  const Level& level = *scope.context.level;
-  for (const Symbol* symbol = level.symbol; symbol; symbol = symbol->base)
-    if (symbol->declares_field(before))
-      return counterparts_.family().member_name(before, *symbol, level, *scope.context.entity) == after;
-  return before == after;
 }
 
 /// Whether a token of a spec is the literal, as opposed to one that a macro of a library has, or makes of a place or of

@@ -50,6 +50,15 @@ class BetaImageProcessor {
   int64_t patch;
 };
 
+/// No class derives from it: its constructors may call one another.
+struct BetaRange {
+  BetaRange() : BetaRange(0, 1) {}
+  explicit BetaRange(int64_t end) : BetaRange(0, end) { is_whole = true; }
+  BetaRange(int64_t begin, int64_t end) : begin(begin), end(end) {}
+  int64_t begin, end;
+  bool is_whole = false;
+};
+
 struct BetaTokenizerSettings {
   std::string unknown = "<unk>";
   std::vector<std::string> special = {"<s>", unknown};

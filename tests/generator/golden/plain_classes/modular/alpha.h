@@ -34,6 +34,15 @@ class AlphaImageProcessor {
   std::vector<double> mean;
 };
 
+/// No class derives from it: its constructors may call one another.
+struct AlphaRange {
+  AlphaRange() : AlphaRange(0, 1) {}
+  explicit AlphaRange(int64_t end) : AlphaRange(0, end) { is_whole = true; }
+  AlphaRange(int64_t begin, int64_t end) : begin(begin), end(end) {}
+  int64_t begin, end;
+  bool is_whole = false;
+};
+
 struct AlphaTokenizerSettings {
   std::string unknown = "<unk>";
   std::vector<std::string> special = {"<s>", unknown};

@@ -29,4 +29,6 @@ class BetaImageProcessor : public alpha::AlphaImageProcessor {
 
 using BetaTokenizerSettings = alpha::AlphaTokenizerSettings;
 
+using BetaRange = alpha::AlphaRange;
+
 }  // namespace modular::beta

@@ -75,6 +75,14 @@ struct BetaPair {
   double b;
 };
 
+// No code moves one.
+struct BetaRouter {
+  virtual ~BetaRouter() = default;
+
+  virtual int64_t cost(int64_t n) const { return n + std::ssize(bias); }
+  std::vector<int64_t> bias;
+};
+
 struct BetaSwapped {
   friend void swap(BetaSwapped& one, BetaSwapped& two) noexcept {
     std::swap(one.a, two.a);

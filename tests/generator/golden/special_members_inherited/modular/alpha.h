@@ -66,6 +66,11 @@ struct AlphaPair {
   int64_t a;
 };
 
+struct AlphaRouter {
+  virtual ~AlphaRouter() = default;
+  virtual int64_t cost(int64_t n) const { return n; }
+};
+
 struct AlphaSwapped {
   friend void swap(AlphaSwapped& one, AlphaSwapped& two) noexcept { std::swap(one.a, two.a); }
   friend bool operator<(const AlphaSwapped& one, const AlphaSwapped& two) { return one.a < two.a; }

@@ -39,6 +39,12 @@ struct BetaPair : alpha::AlphaPair {
   double b;
 };
 
+// No code moves one.
+struct BetaRouter : alpha::AlphaRouter {
+  int64_t cost(int64_t n) const override { return AlphaRouter::cost(n) + std::ssize(bias); }
+  std::vector<int64_t> bias;
+};
+
 struct BetaSwapped : alpha::AlphaSwapped {
   friend void swap(BetaSwapped& one, BetaSwapped& two) noexcept {
     std::swap(one.a, two.a);

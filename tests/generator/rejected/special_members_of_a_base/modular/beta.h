@@ -38,6 +38,11 @@ struct BetaKept : alpha::AlphaKept {
   std::string moved = "moved";
 };
 
+inline std::string beta_left(BetaKept kept) {
+  const BetaKept other = std::move(kept);
+  return kept.moved;
+}
+
 struct BetaSame : alpha::AlphaSame {
   explicit BetaSame(int64_t number) : length(number) {}
   int64_t length;

@@ -48,4 +48,8 @@ inline int64_t rounded<double>(double number) {
   return static_cast<int64_t>(number + 0.5);
 }
 
+struct AlphaNumber {
+  int64_t number = 3;
+  operator int64_t() const { return number; }
+};
 }  // namespace modular::alpha

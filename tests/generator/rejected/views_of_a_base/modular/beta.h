@@ -77,4 +77,13 @@ struct BetaHeight : alpha::AlphaHeight {
   int64_t by_pointer() const { return std::make_shared<alpha::AlphaHeight>(*this)->height(); }
 };
 
+struct BetaNumber : alpha::AlphaNumber {
+  operator int64_t() const { return number * 10; }
+  int64_t by_conversion() const {
+    const alpha::AlphaNumber& seen = *this;
+    const int64_t shown = seen;
+    return shown;
+  }
+};
+
 }  // namespace modular::beta

@@ -1,4 +1,4 @@
-// The base of beta.h.
+// The base of beta.h, gamma.h and delta.h.
 #pragma once
 
 #include "modular/modular.h"
@@ -15,4 +15,12 @@ class AlphaPadImpl : public Module {
   int64_t size = 1;
 };
 TORCH_MODULE(AlphaPad);
+
+struct AlphaTable {
+  explicit AlphaTable(int64_t rows) {
+    const int64_t step = rows > 8 ? 2 : 1;
+    for (int64_t row = 0; row < rows; row += step) values.push_back(row);
+  }
+  std::vector<int64_t> values;
+};
 }  // namespace modular::alpha
