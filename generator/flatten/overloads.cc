@@ -243,10 +243,13 @@ void check_friends(const Family& family, const Entity& entity) {
       const std::string types = family.parameter_types(*befriended, level, entity);
       for (const auto& other : family.entities()) {
         const Level& there = other->levels.front();
-        if (there.symbol->kind != Symbol::Kind::function || other->name != befriended->getNameAsString()) continue;
+        if (there.symbol->kind != Symbol::Kind::function) continue;
         for (const clang::NamedDecl* decl : there.symbol->decls) {
           const clang::FunctionDecl* function = decl->getAsFunction();
-          if (!function || family.parameter_types(*function, there, *other) != types) continue;
+          const bool has_name = befriended->getDeclName().isIdentifier()
+                                    ? other->name == befriended->getNameAsString()
+                                    : function && function->getDeclName() == befriended->getDeclName();
+          if (!has_name || family.parameter_types(*function, there, *other) != types) continue;
           const bool is_own = level.symbol->spec == &family.spec();
           const auto locate = [&](const clang::FunctionDecl& at) {
             return family.parsed().token(family.specs().manager(), at.getLocation());

@@ -26,6 +26,11 @@ bool Symbol::declares_field(const std::string& field) const {
                      [](const clang::NamedDecl* one) { return llvm::isa<clang::FieldDecl>(one); });
 }
 
+bool Symbol::names_type() const {
+  return is_class() ||
+         std::ranges::any_of(decls, [](const clang::NamedDecl* one) { return llvm::isa<clang::EnumDecl>(one); });
+}
+
 bool Spec::sees(const Spec& other) const {
   std::set<const Spec*> seen;
   std::vector<const Spec*> next = {this};
@@ -95,6 +100,7 @@ void Specs::read_new() {
     Spec& spec = *specs_[index];
     if (!spec.space) continue;
     spec.references = collect_references(*spec.space, manager(), parsed_);
+    spec.called_by_arguments = names_called_by_arguments(*spec.space);
     spec.texts = collect_texts(*spec.space, manager(), parsed_);
     std::set<const Spec*> reported;
     for (const Reference& reference : spec.references) {
