@@ -18,6 +18,7 @@ std::string named(const Specs& specs, const std::string& type, NameOfType name) 
   const size_t space = kSpace.size(), at = type.find("::", space);
   const Spec* spec = at == std::string::npos ? nullptr : specs.family(type.substr(space, at - space));
   if (!spec) return type;
+  if (at + 2 == type.size()) return "";  // of a closure, whose type has no name
   const size_t end = std::min(type.find("::", at + 2), type.size());
   const std::string class_name = type.substr(at + 2, end - at - 2);
   for (const Symbol* symbol : spec->symbols) {
