@@ -129,7 +129,7 @@ std::vector<BaseView> base_views(const clang::NamespaceDecl& space);
 /// differ. C++ makes an object of the base.
 struct BaseObject {
   const Symbol *base, *replacement;
-  bool is_part;  // a copy of the base's part of an object
+  enum class Kind { object, part, argument } kind;  // part: a copy of the base's part of an object
   clang::SourceLocation where;
 };
 std::vector<BaseObject> base_objects(const Specs& specs, const Spec& spec);
