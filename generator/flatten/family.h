@@ -62,6 +62,7 @@ struct Entity {
   std::vector<Entity*> found_by_arguments;    // functions for objects of it that code need not name
   SourceSpan cause;                           // code of the family's spec that needs it
   std::map<std::string, SourceSpan> removed;  // members that a level removed, with the location
+  std::set<const clang::Decl*> hidden;        // methods of bases that are left out because C++ hides them
   struct NewMethod {
     std::string name, near;  // near: an inherited method with a similar name
     SourceSpan where;

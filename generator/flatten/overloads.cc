@@ -313,6 +313,11 @@ std::string friend_signature(const Family& family, const Entity& entity, size_t 
          family.parameter_types(*function, entity.levels[level], entity) + ")";
 }
 
+bool may_take_same(const Family& family, const Entity& entity, const clang::FunctionDecl& one,
+                   const clang::FunctionDecl& other) {
+  return Ranking(family, entity).may_take_same(one, other);
+}
+
 void check_overloads(const Family& family, const Entity& entity, const std::vector<Member>& members) {
   std::vector<Overload> overloads;
   for (const Member& member : members) {

@@ -145,7 +145,8 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
   if (from->getDeclName() != named.getDeclName() &&
       flattened.getNameAsString() != family_.member_name(named.getNameAsString(), *symbol, *context.level, *user))
     return false;
-  // An additional overload is not a replacement.
+  // An additional overload is not a replacement, nor is the one that hides another one.
+  if (user->hidden.contains(pattern)) return false;
   const bool is_kept = std::ranges::any_of(flattened_owner->decls(), [&](const clang::Decl* decl) {
     if (const auto* function_template = llvm::dyn_cast<clang::FunctionTemplateDecl>(decl))
       decl = function_template->getTemplatedDecl();
