@@ -100,9 +100,10 @@ Entity* Family::resolve(const Symbol& target, const Level& level) {
 std::string Family::name_for(const Symbol& target, const Level& level) const {
   const Meaning found = meaning(target, level);
   if (!found.symbol->library.empty()) return found.symbol->library;
-  return found.symbol->spec == &spec_ ? found.symbol->name
-                                      : renamed_word(found.symbol->name, found.symbol->spec->names,
-                                                     names_with(spec_, get_prefix(*found.symbol->spec, found.outward)));
+  return found.symbol->spec == &spec_
+             ? found.symbol->name
+             : renamed_words(found.symbol->name, found.symbol->spec->names,
+                             names_with(spec_, get_prefix(*found.symbol->spec, found.outward)));
 }
 
 const std::string& Family::library_type(const Symbol& target, const Level& level) const {
@@ -133,7 +134,7 @@ Entity* Family::inferred_by(const Symbol& symbol, std::vector<Step> outward) {
   for (Entity* other : others)
     if (same_meaning(symbol, other->levels.front().outward, outward)) return other;
   if (!symbol.library.empty()) return add(symbol.library, nullptr, symbol, std::move(outward));
-  std::string name = renamed_word(symbol.name, symbol.spec->names, names_with(spec_, prefix));
+  std::string name = renamed_words(symbol.name, symbol.spec->names, names_with(spec_, prefix));
   if (const auto other = by_name_.find(name); other != by_name_.end() && !symbol.is_class()) {
     // Functions of several families: one copy if they are the same, otherwise distinguished by prefix.
     const Symbol& there = *other->second->levels.front().symbol;
@@ -281,8 +282,11 @@ std::string Family::member_name(const std::string& name, const Symbol& owner, co
 
 Fragment Family::flatten() {
   for (const Symbol* symbol : spec_.symbols) declared(*symbol);
-  for (size_t index = 0; index < entities_.size(); ++index)  // grows during the loop
-    if (entities_[index]->levels.front().symbol->library.empty()) write(*entities_[index]);
+  for (size_t index = 0; index < entities_.size(); ++index) {  // grows during the loop
+    if (!entities_[index]->levels.front().symbol->library.empty()) continue;
+    write(*entities_[index]);
+    if (entities_[index]->levels.front().symbol->names_type()) add_found_by_arguments(*entities_[index]);
+  }
   check_uses();
   check_redefinitions();
   check_unnamed_variables();
@@ -402,7 +406,9 @@ void Family::check_redefinitions() {
   while (!next.empty()) {
     const Entity* entity = next.back();
     next.pop_back();
-    if (reached.insert(entity).second) next.insert(next.end(), entity->needs.begin(), entity->needs.end());
+    if (!reached.insert(entity).second) continue;
+    for (const std::vector<Entity*>* some : {&entity->needs, &entity->found_by_arguments})
+      next.insert(next.end(), some->begin(), some->end());
   }
   for (const auto& entity : entities_) {
     const Symbol* symbol = entity->declared;
@@ -417,7 +423,7 @@ void Family::check_redefinitions() {
       specs_.reject(symbol->where,
                     "nothing in family '" + spec_.name + "' uses this redefinition of '" + replaces->name + "'",
                     "remove it, or give it the name of the definition that it replaces ('" +
-                        renamed_word(replaces->name, replaces->spec->names, spec_.names) + "'), or add STANDS_FOR(…)",
+                        renamed_words(replaces->name, replaces->spec->names, spec_.names) + "'), or add STANDS_FOR(…)",
                     {{Diagnostic::Severity::note, replaces->where, "the inherited definition", "", {}}});
   }
 }

@@ -59,8 +59,10 @@ struct Entity {
   const Symbol* declared = nullptr;           // symbol of the family's spec; null if inferred
   std::vector<Level> levels;                  // its classes, most derived first; one level if it is not a class
   std::vector<Entity*> needs;                 // in the order in which its text names them
+  std::vector<Entity*> found_by_arguments;    // functions for objects of it that code need not name
   SourceSpan cause;                           // code of the family's spec that needs it
   std::map<std::string, SourceSpan> removed;  // members that a level removed, with the location
+  std::set<const clang::Decl*> hidden;        // methods of bases that are left out because C++ hides them
   struct NewMethod {
     std::string name, near;  // near: an inherited method with a similar name
     SourceSpan where;
@@ -166,6 +168,8 @@ class Family {
   std::string registered_text(const std::string& registered, const Level& level, const Entity& user) const;
   std::string flag_text(const Reference& flag, const Level& level, Entity& user);
   void write(Entity& entity);
+  void add_found_by_arguments(Entity& entity);
+  void check_replaced(const Symbol& function, const Entity& found, const Level& level, const Entity& entity);
   void check_uses();
   void check_redefinitions();
   void check_unnamed_variables();

@@ -25,6 +25,7 @@ class Merge {
 
   MergedMembers make() {
     for (size_t level = entity_.levels.size(); level-- > 0;) merge_level(level);
+    drop_hidden_members(family_, entity_, reintroduced_, members_);
     check_special_members(family_, entity_);
     check_exception_specifications(family_, entity_, members_);
     check_overloads(family_, entity_, members_);
@@ -129,6 +130,7 @@ class Merge {
       const bool is_overload = reintroduced.count(member.name) != 0;
       insert(std::move(member), is_root, is_overload);
     }
+    reintroduced_[level] = std::move(reintroduced);
   }
 
   /// Inherited members that a using-declaration names have its access.
@@ -404,7 +406,8 @@ class Merge {
         member.inherited_annotations.emplace_back(inherited.level, note.where);
   }
 
-  std::map<std::string, Conflict> conflicts_;  // by name and signature
+  std::map<size_t, std::set<std::string>> reintroduced_;  // names that a level's using-declarations make visible
+  std::map<std::string, Conflict> conflicts_;             // by name and signature
   std::vector<ReplacedType> replaced_types_;
   const Family& family_;
   Entity& entity_;

@@ -4,7 +4,9 @@
 #include <clang/Basic/Specifiers.h>
 
 #include <deque>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +54,12 @@ MergedMembers merge_members(const Family& family, Entity& entity);
 /// Rejects a member that has the name of an inherited one, and cannot replace it: one of the two is a type, or a method
 /// where the other is none.  (replaced_members.cc)
 void check_replaced(const Family& family, const Entity& entity, const Member& inherited, const Member& member);
+
+/// Leaves out the methods among `members` that C++ hides behind one of their name, if no code that the family keeps
+/// calls them. If some does, and both may take the same arguments, that is an error. `reintroduced` has the names that
+/// a level's using-declarations make visible.  (hidden_members.cc)
+void drop_hidden_members(const Family& family, Entity& entity,
+                         const std::map<size_t, std::set<std::string>>& reintroduced, std::vector<Member>& members);
 
 /// A type that level `level` declares again, at `where`.
 struct ReplacedType {

@@ -21,10 +21,10 @@ class Finder : public SyntaxVisitor {
   bool VisitCallExpr(clang::CallExpr* call) override {
     const clang::Expr* callee = call->getCallee()->IgnoreParenImpCasts();
     if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(callee); member && member->hasQualifier())
-      add(*call, *member->getMemberDecl(), member->getQualifierLoc(), member->getMemberLoc(),
+      add(*call, *member->getMemberDecl(), member->getQualifierLoc(), member->getMemberNameInfo(),
           member->isImplicitAccess() ? nullptr : member->getBase());
     if (const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(callee); name && name->hasQualifier())
-      add(*call, *name->getDecl(), name->getQualifierLoc(), name->getLocation());
+      add(*call, *name->getDecl(), name->getQualifierLoc(), name->getNameInfo());
     const clang::FunctionDecl* function = call->getDirectCallee();
     if (function && function->getDeclName().isIdentifier() && call->getNumArgs() == 1 &&
         function->getQualifiedNameAsString() == "modular::own")
@@ -34,7 +34,7 @@ class Finder : public SyntaxVisitor {
 
  private:
   void add(const clang::CallExpr& call, const clang::ValueDecl& callee, clang::NestedNameSpecifierLoc qualifier,
-           clang::SourceLocation name, const clang::Expr* object = nullptr) {
+           const clang::DeclarationNameInfo& name, const clang::Expr* object = nullptr) {
     const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&callee);
     const auto level = find_level(callee);
     const auto& manager = family_.specs().manager();
@@ -42,7 +42,7 @@ class Finder : public SyntaxVisitor {
       found.of_libraries.emplace_back(family_.parsed().span(manager, qualifier.getSourceRange()), method->getParent());
     if (!method || !level) return;
     found.calls.push_back({&call, method, family_.parsed().span(manager, qualifier.getSourceRange()),
-                           family_.parsed().token(manager, name), *level, object});
+                           family_.parsed().span(manager, name.getSourceRange()), *level, object});
   }
 
   bool is_level(clang::NestedNameSpecifierLoc qualifier) const {

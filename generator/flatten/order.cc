@@ -140,7 +140,7 @@ std::vector<Family::Piece> Family::in_order() {
                    [&](const Entity* a, const Entity* b) { return position(a) < position(b); });
   std::set<const Entity*> seen, known, defined;  // known: declared or defined
   std::vector<Piece> waiting;                    // bodies outside of their classes
-  const auto is_ready = [&](const Piece& body) {
+  const auto is_complete = [&](const Piece& body) {
     const Named& named = body.entity->methods[body.method - 1].named;
     const auto is_there = [&](Entity* need) {
       return (needs_definition(*body.entity, named, *need) ? defined : known).contains(need);
@@ -154,9 +154,16 @@ std::vector<Family::Piece> Family::in_order() {
     for (size_t index = 0; index < entity->methods.size(); ++index)
       if (entity->methods[index].is_outside) waiting.push_back({entity, false, index + 1});
     std::erase_if(waiting, [&](const Piece& body) {
-      const bool ready = is_ready(body);
+      const bool ready = is_complete(body);
       if (ready) pieces.push_back(body);
       return ready;
+    });
+  };
+  // Whether nothing that the entity needs is being visited.
+  const auto is_ready = [&](const Entity& entity) {
+    return std::ranges::none_of(seen, [&](const Entity* other) {
+      std::set<const Entity*> reached;
+      return !defined.contains(other) && reaches(entity, *other, reached);
     });
   };
   const std::function<void(Entity*)> visit = [&](Entity* entity) {
@@ -179,6 +186,11 @@ std::vector<Family::Piece> Family::in_order() {
     }
     for (Entity* need : needs)
       if (!known.contains(need)) declare(*need, pieces, known);
+    // What a later spec defines for objects of these classes: libraries that inherited code calls may call it.
+    for (Entity* need : needs)
+      for (Entity* function : need->found_by_arguments)
+        if (!seen.contains(function) && position(function).first > position(entity).first && is_ready(*function))
+          visit(function);
     define(entity);
   };
   for (Entity* entity : sorted)

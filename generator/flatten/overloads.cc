@@ -243,10 +243,13 @@ void check_friends(const Family& family, const Entity& entity) {
       const std::string types = family.parameter_types(*befriended, level, entity);
       for (const auto& other : family.entities()) {
         const Level& there = other->levels.front();
-        if (there.symbol->kind != Symbol::Kind::function || other->name != befriended->getNameAsString()) continue;
+        if (there.symbol->kind != Symbol::Kind::function) continue;
         for (const clang::NamedDecl* decl : there.symbol->decls) {
           const clang::FunctionDecl* function = decl->getAsFunction();
-          if (!function || family.parameter_types(*function, there, *other) != types) continue;
+          const bool has_name = befriended->getDeclName().isIdentifier()
+                                    ? other->name == befriended->getNameAsString()
+                                    : function && function->getDeclName() == befriended->getDeclName();
+          if (!has_name || family.parameter_types(*function, there, *other) != types) continue;
           const bool is_own = level.symbol->spec == &family.spec();
           const auto locate = [&](const clang::FunctionDecl& at) {
             return family.parsed().token(family.specs().manager(), at.getLocation());
@@ -308,6 +311,11 @@ std::string friend_signature(const Family& family, const Entity& entity, size_t 
   const bool is_template = function->getDescribedFunctionTemplate() != nullptr;
   return function->getNameAsString() + (is_template ? "<>(" : "(") +
          family.parameter_types(*function, entity.levels[level], entity) + ")";
+}
+
+bool may_take_same(const Family& family, const Entity& entity, const clang::FunctionDecl& one,
+                   const clang::FunctionDecl& other) {
+  return Ranking(family, entity).may_take_same(one, other);
 }
 
 void check_overloads(const Family& family, const Entity& entity, const std::vector<Member>& members) {

@@ -7,7 +7,8 @@
 
 namespace clang {
 class Decl;
-}
+class FunctionDecl;
+}  // namespace clang
 
 namespace modgen {
 
@@ -26,5 +27,9 @@ void check_overloads(const Family& family, const Entity& entity, const std::vect
 /// The same for free functions, and for classes with several call operators, of which the class that derives is passed
 /// to another one. For the whole family, once all of its classes are known.
 void check_overloads(const Family& family);
+
+/// Whether there are arguments that both functions, methods of `entity`, may take.
+bool may_take_same(const Family& family, const Entity& entity, const clang::FunctionDecl& one,
+                   const clang::FunctionDecl& other);
 
 }  // namespace modgen

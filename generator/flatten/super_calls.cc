@@ -20,6 +20,29 @@
 namespace modgen {
 namespace {
 
+/// The function's name; a word for an operator.
+std::string name_for_identifier(const clang::FunctionDecl& function) {
+  switch (function.getOverloadedOperator()) {
+#define OVERLOADED_OPERATOR(Name, Spelling, Token, Unary, Binary, MemberOnly) \
+  case clang::OO_##Name:                                                      \
+    return llvm::StringRef(#Name).lower();
+#include <clang/Basic/OperatorKinds.def>
+    default:
+      return function.getNameAsString();
+  }
+}
+
+/// Whether the expression changes a variable by a built-in operator: in one expression with others that use the
+/// variable their order is left open, unlike that of a call.
+bool changes_by_operator(const clang::Stmt& expression) {
+  if (llvm::isa<clang::LambdaExpr>(expression)) return false;
+  const auto* unary = llvm::dyn_cast<clang::UnaryOperator>(&expression);
+  const auto* binary = llvm::dyn_cast<clang::BinaryOperator>(&expression);
+  if ((unary && unary->isIncrementDecrementOp()) || (binary && binary->isAssignmentOp())) return true;
+  return std::any_of(expression.child_begin(), expression.child_end(),
+                     [&](const clang::Stmt* child) { return child && changes_by_operator(*child); });
+}
+
 class SuperCalls {
  public:
   SuperCalls(Family& family, Entity& entity, Supers& supers)
@@ -210,6 +233,8 @@ class SuperCalls {
     if (!value || !(bound.can_repeat || bound.can_move_once)) return std::nullopt;
     if (find_single(body) || has_acting_temporary(*value)) return std::nullopt;
     const clang::Stmt* parent = meaningful_parent(site.parents, call.call);
+    const bool is_alone = !parent || !llvm::isa<clang::Expr>(parent);
+    if (changes_by_operator(*value) ? !is_alone : is_next_to_changes(call, site)) return std::nullopt;
     if (!is_returned_value(*value, definition, call.level, copies(parent, site.function))) return std::nullopt;
     const SourceSpan whole = span(call.call->getSourceRange());
     std::vector<Replacement> inside = in(definition, call.level, *value, bound.substitution);
@@ -218,6 +243,16 @@ class SuperCalls {
     if (!takes_any_expression(parent, *call.call) || is_comma(*value))
       text = tight(std::move(text), *value, is_replaced_entirely(inside, span(value->getSourceRange())));
     return Replacement{whole, with_cause(std::move(text), whole, site.level)};
+  }
+
+  /// Whether other parts of the expression around the call change variables by built-in operators.
+  static bool is_next_to_changes(const SuperCall& call, const CallSite& site) {
+    const clang::Stmt* inner = call.call;
+    for (const clang::Stmt* around = site.parents.getParent(inner); around && llvm::isa<clang::Expr>(around);
+         inner = around, around = site.parents.getParent(around))
+      for (const clang::Stmt* part : around->children())
+        if (part && part != inner && changes_by_operator(*part)) return true;
+    return false;
   }
 
   /// Whether `value`, as written, equals the result of a call of `function`: it has that type, and is a value of its
@@ -274,7 +309,7 @@ class SuperCalls {
 
   /// A free name for the kept body of `callee`: not used by another kept body, a member or a variable of the caller.
   std::string kept_name(const clang::CXXMethodDecl& callee, const CallSite& site) const {
-    std::string name = callee.getNameAsString();
+    std::string name = name_for_identifier(callee);
     const auto is_taken = [&] {
       const bool by_kept = std::any_of(kept_.begin(), kept_.end(), [&](const KeptMethod& one) {
         return one.name == name && one.origin->getParent() != callee.getParent();
@@ -320,7 +355,7 @@ class SuperCalls {
     const auto* declared = llvm::cast<clang::FunctionDecl>(called->getCanonicalDecl());
     MovableBody movable(entity_, call.level, *declared, name);
     std::vector<Replacement> inside = movable.render([&] { return in(*definition, call.level, *body, {}); });
-    const SourceSpan own_name = family_.parsed().token(family_.specs().manager(), declared->getLocation());
+    const SourceSpan own_name = span(declared->getNameInfo().getSourceRange());
     Fragment renamed;
     renamed.add(name, own_name);
     inside.push_back({own_name, renamed});

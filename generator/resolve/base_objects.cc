@@ -75,6 +75,52 @@ std::vector<Record> held(clang::QualType type) {
   return found;
 }
 
+/// Whether an instance of a spec's template makes an object of the class, one of its arguments. Where its body is not
+/// known, it may.
+bool makes(const clang::FunctionDecl& instance, const clang::CXXRecordDecl& record) {
+  struct Finder : SyntaxVisitor {
+    Record record = nullptr;
+    std::set<const clang::FunctionDecl*> seen;
+    bool found = false;
+
+    bool is_it(clang::QualType type) const {
+      const clang::CXXRecordDecl* one = type->getAsCXXRecordDecl();
+      return one && one->getCanonicalDecl() == record->getCanonicalDecl();
+    }
+    bool takes_it(const clang::FunctionDecl& function) const {
+      const auto* arguments = function.getTemplateSpecializationArgs();
+      return arguments &&
+             std::ranges::any_of(get_types(arguments->asArray()), [&](clang::QualType type) { return is_it(type); });
+    }
+    void look_in(const clang::FunctionDecl& function) {
+      const clang::FunctionDecl* definition = nullptr;
+      if (!seen.insert(function.getCanonicalDecl()).second) return;
+      if (function.getBody(definition))
+        visit(definition->getBody());
+      else
+        found = true;
+    }
+    bool VisitStmt(clang::Stmt* statement) override {
+      const auto* construct = llvm::dyn_cast<clang::CXXConstructExpr>(statement);
+      const auto* list = llvm::dyn_cast<clang::InitListExpr>(statement);
+      const auto* call = llvm::dyn_cast<clang::CallExpr>(statement);
+      found |= construct && is_it(construct->getType()) && !construct->getConstructor()->isCopyOrMoveConstructor();
+      found |= list && is_it(list->getType());
+      const clang::FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
+      if (callee && takes_it(*callee)) {
+        if (is_declared_by_specs(*callee))
+          look_in(*callee);
+        else
+          found |= makes_object(*callee);
+      }
+      return !found;
+    }
+  } finder;
+  finder.record = &record;
+  finder.look_in(instance);
+  return finder.found;
+}
+
 class BaseObjects : public SyntaxVisitor {
  public:
   BaseObjects(const Specs& specs, const Spec& spec) : specs_(specs), spec_(spec) {}
@@ -121,15 +167,16 @@ class BaseObjects : public SyntaxVisitor {
   }
 
   /// Records that code makes an object of the class, if that becomes one of another class.
-  void add(const clang::CXXRecordDecl& record, clang::SourceLocation where, bool is_part = false) {
+  void add(const clang::CXXRecordDecl& record, clang::SourceLocation where,
+           BaseObject::Kind kind = BaseObject::Kind::object) {
     const Symbol* symbol = specs_.symbol(&record);
     if (!symbol || symbol->spec == &spec_ || !symbol->is_class()) return;
     const Symbol* replacement = covering(spec_, *symbol, prefix_given(*code_, *symbol->spec));
     if (!replacement || !differs(*replacement, *symbol) || !known_.insert(where).second) return;
-    found_.push_back({symbol, replacement, is_part, where});
+    found_.push_back({symbol, replacement, kind, where});
   }
-  void add(clang::QualType type, clang::SourceLocation where, bool is_part = false) {
-    for (Record record : held(type)) add(*record, where, is_part);
+  void add(clang::QualType type, clang::SourceLocation where, BaseObject::Kind kind = BaseObject::Kind::object) {
+    for (Record record : held(type)) add(*record, where, kind);
   }
 
   void add_construct(const clang::CXXConstructExpr& construct, bool only_parts = false) {
@@ -139,7 +186,7 @@ class BaseObjects : public SyntaxVisitor {
     Record given = first && !first->getType()->isPointerType() ? get_class(first->getType()) : nullptr;
     if (construct.getConstructor()->isCopyOrMoveConstructor() && given) {
       if (made && made != given && given->isDerivedFrom(made) && !is_config(*made))
-        add(*made, construct.getBeginLoc(), /*is_part=*/true);
+        add(*made, construct.getBeginLoc(), BaseObject::Kind::part);
       return;
     }
     if (only_parts) return;
@@ -180,7 +227,8 @@ class BaseObjects : public SyntaxVisitor {
 
   void add_call(const clang::CallExpr& call) {
     const clang::FunctionDecl* callee = call.getDirectCallee();
-    if (!callee || callee->isDependentContext() || is_declared_by_specs(*callee)) return;
+    if (!callee || callee->isDependentContext()) return;
+    if (is_declared_by_specs(*callee)) return add_made_by_template(*callee, call.getBeginLoc());
     const auto* arguments = callee->getTemplateSpecializationArgs();
     if (arguments && makes_object(*callee))
       if (const auto types = get_types(arguments->asArray()); !types.empty()) add(types[0], call.getBeginLoc());
@@ -198,9 +246,19 @@ class BaseObjects : public SyntaxVisitor {
         Record given = type->isPointerType() ? nullptr : get_class(type);
         // A container copies the base's part into its element.
         if (given && given != element && given->isDerivedFrom(element))
-          add(*element, call.getArg(index)->getBeginLoc(), /*is_part=*/true);
+          add(*element, call.getArg(index)->getBeginLoc(), BaseObject::Kind::part);
       }
     }
+  }
+
+  /// Adds the classes among the template arguments of `callee`, an instance of a spec's template, of which it makes
+  /// objects.
+  void add_made_by_template(const clang::FunctionDecl& callee, clang::SourceLocation where) {
+    const auto* arguments = callee.getTemplateSpecializationArgs();
+    if (!arguments) return;
+    for (const clang::QualType type : get_types(arguments->asArray()))
+      if (Record record = type->getAsCXXRecordDecl(); record && makes(callee, *record))
+        add(*record, where, BaseObject::Kind::argument);
   }
 
   const Specs& specs_;

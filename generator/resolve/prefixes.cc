@@ -1,5 +1,6 @@
 #include "generator/resolve/specs.h"
 
+#include <algorithm>
 #include <set>
 
 namespace modgen {
@@ -60,6 +61,20 @@ std::string prefix_given(const Symbol& symbol, const Spec& base) {
   return prefix_given(*symbol.spec, base);
 }
 
+/// Whether `own`, an operator of `family`, takes what `other`, one of another spec, takes in this family.
+static bool takes_same(const Spec& family, const Symbol& own, const Symbol& other, const std::string& prefix) {
+  const auto is_same = [&](const Symbol* here, const Symbol* there) {
+    if (here == there) return true;
+    if (const Symbol* replacement = covering(family, *there, prefix)) return replacement == here;
+    const Symbol* from = here->spec == &family ? nullptr : here;  // a class that this family infers
+    while (from && from != there) from = from->base;
+    return from == there;
+  };
+  return own.signature.text == other.signature.text &&
+         std::equal(own.signature.classes.begin(), own.signature.classes.end(), other.signature.classes.begin(),
+                    other.signature.classes.end(), is_same);
+}
+
 Symbol* covering(const Spec& family, const Symbol& symbol, const std::string& prefix) {
   const Names& from = symbol.spec->names;
   const std::string own_name = renamed_word(symbol.name, from, names_with(family, prefix));
@@ -72,6 +87,10 @@ Symbol* covering(const Spec& family, const Symbol& symbol, const std::string& pr
       continue;
     }
     if (candidate->names_class() != symbol.names_class()) continue;
+    if (!symbol.signature.text.empty()) {
+      if (takes_same(family, *candidate, symbol, prefix)) return candidate;
+      continue;
+    }
     const bool same_base = candidate->base ? candidate->base->spec == symbol.spec : family.bases() == 1;
     if (candidate->name == own_name || (!symbol.names_class() && candidate->name == symbol.name))
       named = candidate;

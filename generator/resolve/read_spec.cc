@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "generator/resolve/signatures.h"
 #include "generator/resolve/spec_reader.h"
 #include "generator/source/fixes.h"
 #include "generator/source/slices.h"
@@ -33,6 +34,9 @@ void SpecReader::read() {
   if (!spec_.space) return;
   slice_namespace();
   for (const Slice& slice : spec_.slices) read_slice(slice);
+  for (Symbol* symbol : spec_.symbols)
+    if (symbol->kind == Symbol::Kind::function)
+      symbol->signature = get_signature(specs_, *symbol->decls.front()->getAsFunction());
   check_used_functions();
   if (spec_.prefix.empty()) {
     specs_.reject(parsed_.token(manager_, spec_.space->getLocation()), "this spec does not name its family",
@@ -184,6 +188,15 @@ Symbol& SpecReader::add(const clang::NamedDecl& decl, Symbol::Kind kind, std::st
   return *spec_.symbols.back();
 }
 
+Symbol& SpecReader::add_function(const clang::NamedDecl& decl, const clang::FunctionDecl& function,
+                                 const Slice& slice) {
+  const std::string name = name_of_function(specs_, function);
+  Symbol* const symbol = named(name);
+  if (!symbol) return add(decl, Symbol::Kind::function, name, slice);
+  extend(*symbol, decl, slice);
+  return *symbol;
+}
+
 void SpecReader::extend(Symbol& symbol, const clang::NamedDecl& decl, const Slice& slice) {
   if (symbol.slices.empty() || symbol.slices.back() != &slice) symbol.slices.push_back(&slice);
   symbol.decls.push_back(&decl);
@@ -214,10 +227,8 @@ void SpecReader::read_slice(const Slice& slice) {
         specs_.reject(core(*decl), "modgen does not support explicit specializations in a spec", "write an overload");
       else if (function->isCXXClassMember())
         read_definition(*function);
-      else if (Symbol* symbol = named(function->getNameAsString()))
-        extend(*symbol, *function, slice);
       else
-        add(*function, Symbol::Kind::function, function->getNameAsString(), slice);
+        add_function(*function, *function, slice);
     } else if (const auto* alias = llvm::dyn_cast<clang::TypeAliasDecl>(decl)) {
       read_alias(*alias, slice);
     } else if (const auto* templated = llvm::dyn_cast<clang::FunctionTemplateDecl>(decl)) {
@@ -225,12 +236,8 @@ void SpecReader::read_slice(const Slice& slice) {
         read_definition(*templated->getTemplatedDecl());
         continue;
       }
-      Symbol* symbol = named(templated->getNameAsString());
-      if (symbol)
-        extend(*symbol, *templated, slice);
-      else
-        symbol = &add(*templated, Symbol::Kind::function, templated->getNameAsString(), slice);
-      specs_.by_decl_[templated->getTemplatedDecl()->getCanonicalDecl()] = symbol;
+      const clang::FunctionDecl& pattern = *templated->getTemplatedDecl();
+      specs_.by_decl_[pattern.getCanonicalDecl()] = &add_function(*templated, pattern, slice);
     } else if (llvm::isa<clang::UsingDecl, clang::NamespaceAliasDecl>(decl)) {
       // Declarations for names of specs are dropped, because all of these are in one namespace here.
       const auto& name = llvm::cast<clang::NamedDecl>(*decl);

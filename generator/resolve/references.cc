@@ -244,4 +244,17 @@ std::vector<Reference> collect_references(const clang::NamespaceDecl& space, con
   return found;
 }
 
+std::set<std::string> names_called_by_arguments(const clang::NamespaceDecl& space) {
+  struct : SyntaxVisitor {
+    std::set<std::string> names;
+    bool VisitOverloadExpr(clang::OverloadExpr* expr) override {
+      const auto* call = llvm::dyn_cast<clang::UnresolvedLookupExpr>(expr);
+      if (call && call->requiresADL() && call->getName().isIdentifier()) names.insert(call->getName().getAsString());
+      return true;
+    }
+  } visitor;
+  visitor.visit(&space);
+  return visitor.names;
+}
+
 }  // namespace modgen

@@ -1,6 +1,7 @@
 // Every token of the specs that names a declaration: the tokens that flattening may have to change.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,5 +43,8 @@ struct Reference {
 /// prelude are left out.
 std::vector<Reference> collect_references(const clang::NamespaceDecl& space, const clang::SourceManager& manager,
                                           const Parsed& parsed);
+
+/// The names of functions that templates in `space` call, and that C++ finds by the types of their arguments.
+std::set<std::string> names_called_by_arguments(const clang::NamespaceDecl& space);
 
 }  // namespace modgen

@@ -38,6 +38,8 @@ class SpecReader {
   void read_head();
   void slice_namespace();
   Symbol& add(const clang::NamedDecl& decl, Symbol::Kind kind, std::string name, const Slice& slice);
+  /// Adds `decl`, which is `function` or its template, to the function of its name.
+  Symbol& add_function(const clang::NamedDecl& decl, const clang::FunctionDecl& function, const Slice& slice);
   void extend(Symbol& symbol, const clang::NamedDecl& decl, const Slice& slice);
   Symbol* named(std::string_view name);
   void read_slice(const Slice& slice);
@@ -127,7 +129,7 @@ std::vector<BaseView> base_views(const clang::NamespaceDecl& space);
 /// differ. C++ makes an object of the base.
 struct BaseObject {
   const Symbol *base, *replacement;
-  bool is_part;  // a copy of the base's part of an object
+  enum class Kind { object, part, argument } kind;  // part: a copy of the base's part of an object
   clang::SourceLocation where;
 };
 std::vector<BaseObject> base_objects(const Specs& specs, const Spec& spec);

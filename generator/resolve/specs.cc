@@ -19,11 +19,27 @@
 
 namespace modgen {
 
+static bool is_part(const BaseObject& object) { return object.kind == BaseObject::Kind::part; }
+
+static std::string message_of(const BaseObject& object) {
+  const std::string &base = object.base->name, &replacement = object.replacement->name;
+  if (is_part(object))
+    return "C++ copies the '" + base + "' in this object, and flattened, it would stay a '" + replacement + "'";
+  if (object.kind == BaseObject::Kind::argument)
+    return "this template makes an object of '" + base + "', and flattened, it would be a '" + replacement + "'";
+  return "C++ makes an object of '" + base + "' here, and flattened, it would be a '" + replacement + "'";
+}
+
 bool Symbol::declares_field(const std::string& field) const {
   if (!record) return false;
   const auto named = record->lookup(&record->getASTContext().Idents.get(field));
   return std::any_of(named.begin(), named.end(),
                      [](const clang::NamedDecl* one) { return llvm::isa<clang::FieldDecl>(one); });
+}
+
+bool Symbol::names_type() const {
+  return is_class() ||
+         std::ranges::any_of(decls, [](const clang::NamedDecl* one) { return llvm::isa<clang::EnumDecl>(one); });
 }
 
 bool Spec::sees(const Spec& other) const {
@@ -95,6 +111,7 @@ void Specs::read_new() {
     Spec& spec = *specs_[index];
     if (!spec.space) continue;
     spec.references = collect_references(*spec.space, manager(), parsed_);
+    spec.called_by_arguments = names_called_by_arguments(*spec.space);
     spec.texts = collect_texts(*spec.space, manager(), parsed_);
     std::set<const Spec*> reported;
     for (const Reference& reference : spec.references) {
@@ -120,13 +137,9 @@ void Specs::read_new() {
              view.in.empty() ? "call it as " + view.base + "::" + view.name + " on this, or give it another name"
                              : "pass the object as what it is, or give the member another name");
     for (const BaseObject& object : base_objects(*this, spec))
-      reject(parsed_.token(manager(), object.where),
-             object.is_part ? "C++ copies the '" + object.base->name +
-                                  "' in this object, and flattened, it would stay a '" + object.replacement->name + "'"
-                            : "C++ makes an object of '" + object.base->name +
-                                  "' here, and flattened, it would be a '" + object.replacement->name + "'",
-             object.is_part ? "take it by reference, or as a '" + object.replacement->name + "'"
-                            : "make a '" + object.replacement->name + "'");
+      reject(parsed_.token(manager(), object.where), message_of(object),
+             is_part(object) ? "take it by reference, or as a '" + object.replacement->name + "'"
+                             : "make a '" + object.replacement->name + "'");
   }
 }
 

@@ -36,8 +36,16 @@ struct Slice {
   std::vector<clang::Decl*> decls;
 };
 
+struct Symbol;
+
+/// What an operator is called and takes; empty for other functions.
+struct Signature {
+  std::string text = {};                    // with '%' for each class and enum of a spec
+  std::vector<const Symbol*> classes = {};  // these
+};
+
 /// A spec's declarations of one name: a class with its holder, a config, a function with its overloads, a constant, an
-/// alias.
+/// alias. Each overload of an operator is a symbol, because C++ finds operators by their arguments.
 struct Symbol {
   enum class Kind { module_class, plain_class, function, value };
   Kind kind = Kind::value;
@@ -56,9 +64,11 @@ struct Symbol {
   std::vector<const Slice*> slices;  // in source order
   SourceSpan where;                  // location of its name
   std::vector<const clang::NamedDecl*> decls;
+  Signature signature;  // of an operator
 
   bool is_class() const { return kind == Kind::module_class || kind == Kind::plain_class; }
   bool names_class() const { return is_class() || !library.empty(); }
+  bool names_type() const;  // a class or an enum of the spec
   bool is_alias() const { return !record && base && is_class(); }
   bool declares_field(const std::string& field) const;
 };
@@ -79,15 +89,16 @@ struct Spec {
   uint32_t file = 0;
   SourceSpan family;  // the call of MODULAR_FAMILY
   const clang::NamespaceDecl* space = nullptr;
-  std::vector<Spec*> includes;         // other specs, directly
-  std::vector<std::string> libraries;  // other includes, without the prelude: <cmath>
-  std::vector<std::string> guarded;    // includes with the conditions around them, from #if to #endif
-  std::string file_comment;            // before #pragma once
-  std::vector<Slice> slices;           // slices of the namespace
-  std::vector<Symbol*> symbols;        // in source order
-  std::vector<Reference> references;   // in source order
-  Texts texts;                         // strings for people
-  bool sees(const Spec& other) const;  // whether `other` is this spec or included, directly or indirectly
+  std::vector<Spec*> includes;                // other specs, directly
+  std::vector<std::string> libraries;         // other includes, without the prelude: <cmath>
+  std::vector<std::string> guarded;           // includes with the conditions around them, from #if to #endif
+  std::string file_comment;                   // before #pragma once
+  std::vector<Slice> slices;                  // slices of the namespace
+  std::vector<Symbol*> symbols;               // in source order
+  std::vector<Reference> references;          // in source order
+  Texts texts;                                // strings for people
+  std::set<std::string> called_by_arguments;  // names of functions that templates call, which their arguments find
+  bool sees(const Spec& other) const;         // whether `other` is this spec or included, directly or indirectly
   /// The prefixes that this family's classes put before the names of `base`'s classes, with the number of classes for
   /// each.
   const std::map<std::string, int>& prefixes_over(const Spec& base) const;

@@ -74,6 +74,18 @@ std::string renamed_word(const std::string& word, const Names& from, const Names
   return rename_parts(rename_parts(word, from.snake, to.snake), from.upper, to.upper);
 }
 
+std::string renamed_words(std::string_view text, const Names& from, const Names& to) {
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at;
+    while (end < text.size() && is_word(text[end])) ++end;
+    if (end > at) result += renamed_word(std::string(text.substr(at, end - at)), from, to);
+    if (end < text.size()) result += text[end++];
+    at = end;
+  }
+  return result;
+}
+
 std::string renamed_prose(std::string_view text, bool is_comment, const Names& from, const Names& to) {
   std::string result;
   for (size_t at = 0; at < text.size();) {

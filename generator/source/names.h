@@ -20,6 +20,9 @@ struct Names {
 /// `word` with the name of family `from` replaced by that of `to`: LlamaMLP, kLlamaLimit, llama_helper, LLAMA_MAX.
 std::string renamed_word(const std::string& word, const Names& from, const Names& to);
 
+/// `text` with each of its words renamed: the name of an operator has those of the classes that it takes.
+std::string renamed_words(std::string_view text, const Names& from, const Names& to);
+
 /// The text of a comment or a string literal with its words and the family's title renamed.
 std::string renamed_prose(std::string_view text, bool is_comment, const Names& from, const Names& to);
 

@@ -34,6 +34,9 @@ Counterparts::Counterparts(const Family& family, const Fragment& text, uint32_t 
     : family_(family), text_(text), file_(file) {
   for (const auto& entity : family.entities()) {
     entities_[entity->name] = entity.get();
+    const Level& first = entity->levels.front();
+    if (!first.symbol->signature.text.empty())
+      entities_[key(*first.symbol->decls.front()->getAsFunction(), first, *entity)] = entity.get();
     for (const Level& level : entity->levels) {
       for (const clang::NamedDecl* decl : level.symbol->decls) add(*decl);
       if (level.symbol->record) add(*level.symbol->record);
@@ -74,10 +77,19 @@ SourceSpan Counterparts::origin(clang::SourceLocation flattened) const {
 }
 
 const Entity* Counterparts::entity(const clang::NamedDecl& flattened) const {
-  const std::string name = flattened.getNameAsString();
+  const auto* function = llvm::dyn_cast<clang::FunctionDecl>(&flattened);
+  const Entity& any = *family_.entities().front();
+  const std::string name = function && function->isOverloadedOperator() ? key(*function, any.levels.front(), any)
+                                                                        : flattened.getNameAsString();
   auto found = entities_.find(name);
   if (found == entities_.end() && name.ends_with("Impl")) found = entities_.find(name.substr(0, name.size() - 4));
   return found == entities_.end() ? nullptr : found->second;
+}
+
+std::string Counterparts::key(const clang::FunctionDecl& instance, const Level& level, const Entity& user) const {
+  const clang::FunctionDecl* pattern = instance.getTemplateInstantiationPattern();
+  const clang::FunctionDecl& function = pattern ? *pattern : instance;
+  return function.getNameAsString() + "(" + strip(family_.parameter_types(function, level, user)) + ")";
 }
 
 Context Counterparts::context(const Entity& entity, const clang::Decl& origin) const {
@@ -134,7 +146,8 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
   if (from->getDeclName() != named.getDeclName() &&
       flattened.getNameAsString() != family_.member_name(named.getNameAsString(), *symbol, *context.level, *user))
     return false;
-  // An additional overload is not a replacement.
+  // An additional overload is not a replacement, nor is the one that hides another one.
+  if (user->hidden.contains(pattern)) return false;
   const bool is_kept = std::ranges::any_of(flattened_owner->decls(), [&](const clang::Decl* decl) {
     if (const auto* function_template = llvm::dyn_cast<clang::FunctionTemplateDecl>(decl))
       decl = function_template->getTemplatedDecl();

@@ -49,6 +49,8 @@ class Counterparts {
   /// Whether `own`, a function or constant of a spec, or a friend, is what the family has for `base` in code of
   /// `context`.
   bool replaces(const clang::NamedDecl& own, const clang::NamedDecl& base, const Context& context) const;
+  /// The key of a function in entities_: of an operator, the types of its parameters are part of it.
+  std::string key(const clang::FunctionDecl& function, const Level& level, const Entity& user) const;
   bool belongs_to(const Entity& user, const Symbol& symbol, const Context& context) const;
   std::string strip(std::string type) const;
 

@@ -4,6 +4,7 @@
 #include <clang/AST/StmtCXX.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "generator/flatten/side_effects.h"
@@ -42,8 +43,10 @@ Match::Statements Match::get_statements(const clang::Stmt* body) {
   return result;
 }
 
-bool Match::differs(clang::SourceLocation at, std::string message) {
-  if (!difference_) difference_ = {at, std::move(message)};
+bool Match::differs(clang::SourceLocation at, std::string message, std::string advice) {
+  if (difference_) return false;
+  difference_ = {at, std::move(message)};
+  if (!advice.empty()) difference_->advice = std::move(advice);
   return false;
 }
 
@@ -114,8 +117,8 @@ bool Match::statement(const clang::Stmt& flattened, const clang::Stmt& spec, con
       return differs(flattened, "this has other parts than in the spec");
     return (!loop->getInit() || statement(*flattened_part.getInit(), *loop->getInit(), scope)) &&
            expression(flattened_part.getRangeInit(), loop->getRangeInit(), scope) &&
-           same_ends(flattened_part, *loop, scope) &&
            declaration(*flattened_part.getLoopVariable(), *loop->getLoopVariable(), scope) &&
+           same_steps(flattened_part, *loop, scope) &&
            sequence(get_statements(flattened_part.getBody()), get_statements(loop->getBody()), scope);
   }
   if (const auto* handler = dyn_cast<clang::CXXCatchStmt>(&spec)) {
@@ -130,30 +133,28 @@ bool Match::statement(const clang::Stmt& flattened, const clang::Stmt& spec, con
   return children(flattened, spec, scope);
 }
 
-bool Match::same_ends(const clang::CXXForRangeStmt& flattened, const clang::CXXForRangeStmt& spec,
-                      const BindingScope& scope) {
-  const bool redefined = redefined_;  // the range
-  const auto callee = [](const clang::DeclStmt* end) -> const clang::FunctionDecl* {
-    const auto* iterator = end ? dyn_cast<clang::VarDecl>(end->getSingleDecl()) : nullptr;
-    const auto* call = iterator && iterator->getInit() ? call_in(iterator->getInit()) : nullptr;
-    return call ? call->getDirectCallee() : nullptr;
+bool Match::same_steps(const clang::CXXForRangeStmt& flattened, const clang::CXXForRangeStmt& spec,
+                       const BindingScope& scope) {
+  const auto called_by = [](const clang::CXXForRangeStmt& loop) {
+    std::vector<const clang::FunctionDecl*> functions;
+    const std::function<void(const clang::Stmt*)> visit = [&](const clang::Stmt* one) {
+      if (!one) return;
+      const auto* call = dyn_cast<clang::CallExpr>(one);
+      if (call && call->getDirectCallee()) functions.push_back(call->getDirectCallee());
+      for (const clang::Stmt* child : one->children()) visit(child);
+    };
+    for (const clang::Stmt* part :
+         {static_cast<const clang::Stmt*>(loop.getBeginStmt()), static_cast<const clang::Stmt*>(loop.getEndStmt()),
+          static_cast<const clang::Stmt*>(loop.getCond()), static_cast<const clang::Stmt*>(loop.getInc())})
+      visit(part);
+    visit(loop.getLoopVariable()->getInit());
+    return functions;
   };
-  for (const auto& [here, there] : {std::pair(flattened.getBeginStmt(), spec.getBeginStmt()),
-                                    std::pair(flattened.getEndStmt(), spec.getEndStmt())}) {
-    const clang::FunctionDecl *one = callee(here), *other = callee(there);
-    const bool is_of_spec = other && is_declared_by_specs(*other);
-    if (!one || !other || (redefined && !is_of_spec)) continue;
-    if (!refers(*one, *other, *flattened.getRangeInit(), scope, /*exactly=*/false)) return false;
-  }
-  redefined_ = redefined;
+  const auto here = called_by(flattened), there = called_by(spec);
+  for (size_t index = 0; index < std::min(here.size(), there.size()); ++index)
+    if (!same_function(*here[index], *there[index], scope))
+      return differs(flattened, "this loop calls another '" + here[index]->getNameAsString() + "' than in the spec");
   return true;
-}
-
-bool Match::same_function(const clang::Expr& flattened, const clang::Expr& spec, const Context& context) const {
-  const auto* here = dyn_cast<clang::CXXMemberCallExpr>(&flattened);
-  const auto* there = dyn_cast<clang::CXXMemberCallExpr>(&spec);
-  return !here || !there || !is_declared_by_specs(*there->getMethodDecl()) ||
-         counterparts_.is_meant(*here->getMethodDecl(), *there->getMethodDecl(), context, /*exactly=*/false);
 }
 
 bool Match::declaration(const clang::Decl& flattened, const clang::Decl& spec, const BindingScope& scope) {
@@ -193,7 +194,14 @@ bool Match::children(const clang::Stmt& flattened, const clang::Stmt& spec, cons
   for (const clang::Stmt* child : flattened.children()) here.push_back(child);
   for (const clang::Stmt* child : spec.children()) there.push_back(child);
   const auto is_default = [](const clang::Stmt* one) { return one && isa<clang::CXXDefaultArgExpr>(one); };
-  while (!here.empty() && is_default(here.back())) here.pop_back();
+  while (!here.empty() && is_default(here.back())) {
+    if (there.size() == here.size() && is_default(there.back()) &&
+        !same_default(*clang::cast<clang::CXXDefaultArgExpr>(here.back()),
+                      *clang::cast<clang::CXXDefaultArgExpr>(there.back()), scope))
+      return false;
+    here.pop_back();
+    if (!there.empty() && is_default(there.back())) there.pop_back();
+  }
   while (!there.empty() && is_default(there.back())) there.pop_back();
   if (here.size() != there.size()) return differs(flattened, "this has other parts than in the spec");
   bool redefined = false;
@@ -218,6 +226,31 @@ bool Match::children(const clang::Stmt& flattened, const clang::Stmt& spec, cons
   redefined_ = redefined;
   return !calls_other_instance ||
          differs(flattened, "this calls another instance of a library's function than in the spec");
+}
+
+bool Match::same_default(const clang::CXXDefaultArgExpr& flattened, const clang::CXXDefaultArgExpr& spec,
+                         const BindingScope& scope) {
+  const auto function_of = [](const clang::CXXDefaultArgExpr& value) {
+    return clang::cast<clang::FunctionDecl>(value.getParam()->getDeclContext())->getCanonicalDecl();
+  };
+  const clang::NamedDecl* from = counterparts_.origin(*function_of(flattened));
+  const Specs& specs = counterparts_.family().specs();
+  const auto spec_of = [&](const clang::Decl& decl) {
+    return specs.of_file(counterparts_.locate(decl.getLocation()).file);
+  };
+  if (!from || from->getCanonicalDecl() == function_of(spec) || !spec_of(*function_of(spec))) return true;
+  // Inherited code takes what the family declares instead.
+  const Spec* const replacing = spec_of(*from);
+  if (!replacing || !scope.context.level->symbol->spec->sees(*replacing)) return true;
+  const bool redefined = redefined_;
+  const bool is_same = expression(flattened.getExpr(), spec.getExpr(), scope);
+  redefined_ = redefined;
+  if (is_same) return true;
+  forget_difference();
+  return differs(
+      flattened.getUsedLocation(),
+      "this call takes another default argument of '" + function_of(spec)->getNameAsString() + "' than in the spec",
+      "pass the argument");
 }
 
 bool Match::names_library(const clang::Stmt& callee) const {

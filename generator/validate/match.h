@@ -59,6 +59,7 @@ class Match {
   struct Difference {
     clang::SourceLocation where;  // in the flattened text
     std::string message;
+    std::string advice = "rewrite it with distinct names and types";
   };
   const std::optional<Difference>& difference() const { return difference_; }
   void forget_difference() { difference_.reset(); }
@@ -69,14 +70,16 @@ class Match {
  private:
   /// Like sequence(), but more statements may follow. Sets `at` to the first of them.
   bool beginning(const Statements& flattened, size_t& at, const Statements& spec, const BindingScope& scope);
-  bool differs(clang::SourceLocation at, std::string message);
-  bool differs(const clang::Stmt& at, std::string message) { return differs(at.getBeginLoc(), std::move(message)); }
+  bool differs(clang::SourceLocation at, std::string message, std::string advice = {});
+  bool differs(const clang::Stmt& at, std::string message, std::string advice = {}) {
+    return differs(at.getBeginLoc(), std::move(message), std::move(advice));
+  }
   bool same_type(const clang::Expr& flattened, const clang::Expr& spec, const BindingScope& scope);
   bool same_conversions(const Written& flattened,
                         const std::vector<std::pair<const clang::Expr*, const BindingScope*>>& spec,
                         const clang::Expr& at);
-  /// Whether two conversions, if they call functions, call the same one.
-  bool same_function(const clang::Expr& flattened, const clang::Expr& spec, const Context& context) const;
+  /// Whether two conversions of one kind call the same function, and do the same with it.  (match_libraries.cc)
+  bool same_callee(const clang::Expr& flattened, const clang::Expr& spec, const BindingScope& scope);
   bool widens(const Written& argument, size_t conversions_before);
   std::vector<std::string> texts(const std::vector<const clang::Expr*>& conversions) const;
   bool nodes(const clang::Expr& flattened, const clang::Expr& spec, const BindingScope& scope);
@@ -85,9 +88,12 @@ class Match {
   bool argument(const Written& flattened, const Written& spec, const clang::Expr& given, const BindingScope& scope);
   bool inlined(const Written& flattened, const Written& spec, const clang::CallExpr& call, const BindingScope& scope);
   bool children(const clang::Stmt& flattened, const clang::Stmt& spec, const BindingScope& scope);
-  /// Whether range-based loops call the same begin() and end().
-  bool same_ends(const clang::CXXForRangeStmt& flattened, const clang::CXXForRangeStmt& spec,
-                 const BindingScope& scope);
+  /// Whether own code that calls a method through a base leaves out an argument of the same value.
+  bool same_default(const clang::CXXDefaultArgExpr& flattened, const clang::CXXDefaultArgExpr& spec,
+                    const BindingScope& scope);
+  /// Whether the calls that a loop over a range makes by itself are the same.
+  bool same_steps(const clang::CXXForRangeStmt& flattened, const clang::CXXForRangeStmt& spec,
+                  const BindingScope& scope);
   bool declaration(const clang::Decl& flattened, const clang::Decl& spec, const BindingScope& scope);
   bool same_declared_type(const clang::ValueDecl& flattened, const clang::ValueDecl& spec, const BindingScope& scope);
   /// Binds a local class or enum and its members, and compares them.  (match_local_types.cc)
@@ -120,6 +126,19 @@ class Match {
   /// Whether no class that `type` is, or that derives from it, is merged with another one.
   bool distinguishes(clang::SourceLocation at, clang::QualType type);
   bool is_merged(clang::QualType type) const;
+
+  /// Whether what a library's template does with classes of specs is the same.  (match_libraries.cc)
+  bool libraries(const clang::Expr& flattened, const clang::Expr& spec, const BindingScope& scope);
+  bool same_function(const clang::FunctionDecl& flattened, const clang::FunctionDecl& spec,
+                     const BindingScope& scope) const;
+  /// False if the flattened class has the constructor that the spec's code runs, and code runs another one.
+  bool same_constructor(const clang::CXXConstructorDecl& flattened, const clang::CXXConstructorDecl& spec,
+                        const BindingScope& scope) const;
+  bool same_parameters(const clang::FunctionDecl& flattened, const clang::FunctionDecl& spec,
+                       const BindingScope& scope) const;
+  bool is_of_spec(const clang::Decl& decl) const;
+  /// Whether a library makes its objects in the same way.  (match_made_objects.cc)
+  bool made_objects(const clang::Expr& flattened, const clang::Expr& spec, const BindingScope& scope);
 
   const Counterparts& counterparts_;
   Validation& validation_;

@@ -114,7 +114,9 @@ bool Match::expression(const clang::Expr* flattened, const clang::Expr* spec, co
     if (const clang::VarDecl* constant = counterparts_.constant(*there.expr, scope.context))
       return folded(*flag, *constant, here, there, scope);
   redefined_ = false;
-  if (!nodes(*here.expr, *there.expr, scope)) return false;
+  if (!nodes(*here.expr, *there.expr, scope) || !libraries(*here.expr, *there.expr, scope) ||
+      !made_objects(*here.expr, *there.expr, scope))
+    return false;
   ++validation_.expressions;
   if (redefined_) {
     ++validation_.by_redefinition;
@@ -172,11 +174,14 @@ bool Match::same_conversions(const Written& flattened,
   const bool same = std::equal(flattened.conversions.begin(), flattened.conversions.end(), spec.begin(), spec.end(),
                                [&](const clang::Expr* here, const auto& there) {
                                  return get_kind(*here) == get_kind(*there.first) &&
-                                        same_function(*here, *there.first, there.second->context) &&
                                         counterparts_.type_of_flattened(here->getType()) ==
                                             counterparts_.type_of_spec(there.first->getType(), there.second->context);
                                });
-  if (same) return true;
+  if (same) {
+    for (size_t index = 0; index < spec.size(); ++index)
+      if (!same_callee(*flattened.conversions[index], *spec[index].first, *spec[index].second)) return false;
+    return true;
+  }
   const auto& odd = flattened.conversions.size() >= spec.size() && !flattened.conversions.empty()
                         ? counterparts_.type_of_flattened(flattened.conversions.back()->getType())
                         : counterparts_.type_of_spec(spec.back().first->getType(), spec.back().second->context);

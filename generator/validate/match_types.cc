@@ -59,6 +59,23 @@ std::vector<clang::QualType> distinguished(const clang::Expr& expr) {
   return types;
 }
 
+/// The size of the elements of which the function of a library gives the bytes: of a std::span.
+std::optional<int64_t> size_of_bytes(const clang::Expr& expr, const clang::ASTContext& context) {
+  const auto* call = dyn_cast<clang::CallExpr>(&expr);
+  const clang::FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
+  if (!callee || !callee->isInStdNamespace() || !callee->getDeclName().isIdentifier()) return std::nullopt;
+  const auto* span = dyn_cast<clang::ClassTemplateSpecializationDecl>(callee->getDeclContext());
+  const clang::TemplateArgumentList* arguments = nullptr;
+  if (callee->getName() == "as_bytes" || callee->getName() == "as_writable_bytes")
+    arguments = callee->getTemplateSpecializationArgs();
+  if (callee->getName() == "size_bytes" && span) arguments = &span->getTemplateArgs();
+  if (!arguments || arguments->size() == 0 || arguments->get(0).getKind() != clang::TemplateArgument::Type)
+    return std::nullopt;
+  const clang::QualType element = arguments->get(0).getAsType();
+  if (element->isDependentType() || element->isIncompleteType()) return std::nullopt;
+  return context.getTypeSizeInChars(element).getQuantity();
+}
+
 }  // namespace
 
 bool Match::is_merged(clang::QualType type) const {
@@ -80,8 +97,10 @@ bool Match::distinguishes(const clang::SourceLocation at, clang::QualType type) 
 bool Match::answers(const clang::Expr& flattened, const clang::Expr& spec) {
   for (const clang::QualType type : distinguished(spec))
     if (!distinguishes(flattened.getBeginLoc(), type)) return false;
-  if (!asks_about_types(spec)) return true;
   const clang::ASTContext& context = counterparts_.family().specs().compiler().getASTContext();
+  if (size_of_bytes(flattened, context) != size_of_bytes(spec, context))
+    return differs(flattened, "these are the bytes of another number of fields than in the spec");
+  if (!asks_about_types(spec)) return true;
   const auto here = get_constant(flattened, context), there = get_constant(spec, context);
   return !here || !there || llvm::APSInt::isSameValue(*here, *there) ||
          differs(flattened, "this constant is another one for the types of the flattened classes");

@@ -47,7 +47,20 @@ class Validator {
     if (!record.isThisDeclarationADefinition() || record.getLocation().isMacroID() || !entity ||
         !entity->levels.front().symbol->record)
       return;
+    check_made_by_default(record, *entity);
     visit_members(record, *entity);
+  }
+
+  void check_made_by_default(const clang::CXXRecordDecl& record, const Entity& entity) {
+    const auto is_made = [&](const clang::CXXRecordDecl& one) {
+      return find_special_member(family_.specs(), one, SpecialMember::default_constructor) != nullptr;
+    };
+    if (entity.levels.size() > 1 || !entity.declared)
+      if (is_made(*entity.levels.front().symbol->record) && !is_made(record))
+        family_.specs().reject(counterparts_.locate(record.getLocation()),
+                               "C++ makes a '" + entity.name +
+                                   "' without arguments, and flattened, the class of one of its fields needs some",
+                               "give that class a default constructor, too, or the field an initializer");
   }
 
   void visit_members(const clang::CXXRecordDecl& record, const Entity& entity) {
@@ -187,7 +200,7 @@ class Validator {
     SourceSpan where = counterparts_.locate(difference->where);
     if (where.file != file_) where = counterparts_.locate(in.getLocation());
     family_.specs().reject(where, "flattened, this would differ in meaning from the spec: " + difference->message,
-                           "rewrite it with distinct names and types");
+                           difference->advice);
   }
 
   const Family& family_;
