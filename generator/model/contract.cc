@@ -39,14 +39,13 @@ std::vector<KnownTask> known_tasks(const clang::ASTContext& context) {
   const clang::APValue* tasks = table && table->hasInit() ? table->evaluateValue() : nullptr;
   if (!tasks || !tasks->isStruct() || tasks->getStructNumFields() != 1) return known;
   // Positions of the members in Task.
-  constexpr unsigned kName = 0, kLabels = 2, kCached = 6;
-  constexpr int kEachRow = 1;
+  constexpr unsigned kName = 0, kLabels = 2, kCached = 6, kTexts = 7;
+  constexpr int kEachRow = 1, kAnyTexts = 0;
   const clang::APValue& rows = tasks->getStructField(0);
   for (unsigned i = 0; rows.isArray() && i < rows.getArrayInitializedElts(); ++i)
-    if (const clang::APValue& row = rows.getArrayInitializedElt(i);
-        row.isStruct() && row.getStructNumFields() > kCached)
+    if (const clang::APValue& row = rows.getArrayInitializedElt(i); row.isStruct() && row.getStructNumFields() > kTexts)
       known.push_back({get_text(row.getStructField(kName)), row.getStructField(kLabels).getInt() == kEachRow,
-                       row.getStructField(kCached).getInt() != 0});
+                       row.getStructField(kCached).getInt() != 0, row.getStructField(kTexts).getInt() == kAnyTexts});
   return known;
 }
 

@@ -173,6 +173,7 @@ struct KnownTask {
   std::string name;
   bool has_row_labels = false;  // one label per row of the batch instead of one per token
   bool is_cached = false;       // a forward can continue from a cache
+  bool compares_texts = false;  // the runtime compares rows, with those of other ranks, too
 };
 
 struct FamilyModel {

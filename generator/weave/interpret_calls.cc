@@ -141,6 +141,13 @@ Value Interpreter::evaluate_method(const Expr& expr) {
     sums_.changed.insert(receiver.summands.begin(), receiver.summands.end());
   if (sequence_ && hooks.contains(expr.name) && is_share(receiver))
     return fail(expr.span, expr.name + " of a value that is " + describe(receiver), "");
+  if (axis_ == Axis::rows && hooks.contains(expr.name) && receiver.kind == Value::Kind::tensor &&
+      receiver.is_invariant())
+    return fail(expr.span,
+                expr.name +
+                    " of a value that is the same for all rows of the batch: each rank and micro-batch has a part "
+                    "of its gradient only",
+                "compute what changes the gradient in forward, or in an optimizer");
   if (counts && receiver.kind == Value::Kind::module) return Value::number();
   if (receiver.kind == Value::Kind::module)
     return evaluate_module(expr, *receiver.node, std::move(operands), std::move(values));

@@ -14,7 +14,8 @@ void mark_reduced(const Value& viewed, Value& view) {
   for (Value& element : view.elements) mark_reduced(viewed, element);
 }
 
-/// Whether the operation would take values that are the same for all positions for those of a rank's positions.
+/// Whether the operation would take values that are the same for all positions for those of a rank's positions, or keep
+/// them in the cache as a forward's.
 bool acts_on_context(const std::string& name, const Expr& expr) {
   Operation op;
   op.name = name;
@@ -22,15 +23,14 @@ bool acts_on_context(const std::string& name, const Expr& expr) {
   return looks_along(op);
 }
 
-/// Whether a tensor, or a list of numbers, has a dimension of all positions that the batch's attention_mask covers.
-bool covers_keys(const Value& value) {
-  const auto is_keys = [](const Count& size) {
-    const Count::Term* product = size.product();
-    return product && std::ranges::count(product->fields, "#keys") > 0;
-  };
-  for (int64_t i = 0; value.kind == Value::Kind::tensor && i < value.sizes.rank(); ++i)
-    if (is_keys(value.sizes[i])) return true;
-  return value.kind == Value::Kind::number && is_keys(value.count);
+/// Whether `expr` asks data-parallel ranks for their rows.
+bool gathers_rows(const Expr& expr) { return expr.callee && expr.callee->name.starts_with("modular::dp::"); }
+
+/// Whether `expr` compares rows with those that the runtime gathers for sentence embeddings.
+bool compares_sentences(const Expr& expr) {
+  static const std::set<std::string_view> names = {"modular::sentence_loss", "modular::sentence_count",
+                                                   "modular::sentence_outputs"};
+  return expr.callee && names.contains(expr.callee->name);
 }
 
 /// Whether `expr` is an optional that may hold a tensor: not `{}`.
@@ -147,13 +147,11 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
   if (axis_ == Axis::positions && expr.callee && expr.callee->home == Callee::Home::torch &&
       std::ranges::any_of(values, covers_keys)) {
     Value result = apply_known(name, rule, expr, std::move(operands), std::move(values));
-    const bool is_number = result.kind != Value::Kind::tensor;
-    const bool is_length = is_number && (covers_keys(result) || name == ".numel" || name == ".sizes");
-    if (!is_length && (is_number || covers_keys(result) || is_view_or_query(name))) return result;
+    if (result.has_failed() || keeps_keys(name, result)) return result;
     return fail(expr.span,
                 "unproven: " + name.substr(name.starts_with(".") ? 1 : 0) +
-                    " of attention_mask, which covers more positions in each later forward: earlier positions, whose "
-                    "values a cache keeps, had another result",
+                    " of a mask of keys, which covers more positions in each later forward: earlier positions, "
+                    "whose values a cache keeps, had another result",
                 "read it with functions of the contract, which know the cache, or count each position's own");
   }
   return apply_known(name, rule, expr, std::move(operands), std::move(values));
@@ -164,7 +162,10 @@ Value Interpreter::apply_known(const std::string& name, Rule rule, const Expr& e
   const bool invariant =
       std::all_of(values.begin(), values.end(), [](const Value& value) { return value.is_invariant(); });
   has_met_split_ |= std::ranges::any_of(values, is_split);
-  const bool is_read = axis_ != Axis::tp && (!invariant || (axis_ == Axis::context && acts_on_context(name, expr)));
+  const bool acts = axis_ == Axis::rows
+                        ? gathers_rows(expr)
+                        : (axis_ == Axis::context || axis_ == Axis::positions) && acts_on_context(name, expr);
+  const bool is_read = axis_ != Axis::tp && (!invariant || acts);
   if (is_read) return read_operation(name, rule, expr, std::move(operands), std::move(values));
   if (!rule) return apply_unknown(name, expr, operands, values);
   const ModuleNode* dropout = find_dropout(values);
@@ -214,8 +215,26 @@ Value Interpreter::apply_known(const std::string& name, Rule rule, const Expr& e
   return result;
 }
 
+Value Interpreter::fail_to_compare(const Expr& expr, const std::string& task) {
+  const std::string called = expr.callee->name.substr(std::string_view("modular::").size()),
+                    place = " in an entry for " + task;
+  if (compares_sentences(expr))
+    return fail(expr.span, called + place + ", for which each rank and micro-batch would compare its own rows only",
+                "make it an entry for sentence-embedding, or compute each row's loss by itself");
+  return fail(expr.span,
+              called + place +
+                  ": it has the rows of one micro-batch, so that train.micro_batches would change "
+                  "the result",
+              "compute each row by itself; entries for contrastive-pairs and sentence-embedding compare rows");
+}
+
 Value Interpreter::read_operation(const std::string& name, Rule rule, const Expr& expr,
                                   std::vector<const Expr*> operands, std::vector<Value> values) {
+  if (axis_ == Axis::rows && (gathers_rows(expr) || compares_sentences(expr))) {
+    const KnownTask* task = find_task(family_, *root_.type);
+    const bool compares = task && (task->compares_texts || (task->name == "contrastive-pairs" && gathers_rows(expr)));
+    if (!compares) return fail_to_compare(expr, task ? task->name : "no task");
+  }
   for (const Value& value : values)
     if (value.kind == Value::Kind::module && value.node->kind == ModuleNode::Kind::family &&
         value.node->holds_parameters())

@@ -342,11 +342,13 @@ void Interpreter::change_in_place(const Expr& expr, const Expr& target, const Va
   // A view of a variable: the variable sees the change too.
   const Expr* at = &target;
   while (at->kind != Expr::Kind::local && !at->operands.empty()) at = &at->operands[0];
-  if (at->kind != Expr::Kind::local || !(after.gradient || sequence_)) return;
+  if (at->kind != Expr::Kind::local) return;
   if (const std::optional<AccessPath> path = get_access_path(*at)) {
     Value viewed = read(*path, *at);
+    if (!after.gradient && !sequence_ && viewed.later_keys == LaterKeys::any) return;
     if (viewed.kind == Value::Kind::tensor) viewed.gradient |= after.gradient;
-    add_parameters(after, viewed);
+    viewed.later_keys = LaterKeys::any;
+    if (sequence_) add_parameters(after, viewed);
     write(*path, std::move(viewed), expr.span);
   }
 }

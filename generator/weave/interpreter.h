@@ -292,6 +292,8 @@ class Interpreter {
                        std::vector<Value> values);
   /// Reports random numbers for a value that is the same for all rows.
   Value fail_to_draw(const Expr& expr, const std::string& name);
+  /// Reports that an entry for `task` does not compare rows.
+  Value fail_to_compare(const Expr& expr, const std::string& task);
   /// Reports why a rule rejects `op`.
   Value report_rejection(const Operation& op);
   /// Applies an operation without a rule: if it is known, its result is the same on every rank if its operands are.

@@ -60,10 +60,7 @@ bool reads_counts(std::string_view name) {
   return name.starts_with("op ") || std::ranges::find(names, name) != std::end(names);
 }
 
-bool holds_local_count(const Value& value) {
-  return value.kind == Value::Kind::number ? value.count.is_share
-                                           : std::ranges::any_of(value.elements, holds_local_count);
-}
+bool holds_local_count(const Value& value) { return has_share(value); }
 
 /// Operations whose sizes may contain a count by which the result is split.
 bool resizes(std::string_view name) { return name == ".view" || name == ".reshape" || name == ".expand"; }
@@ -220,6 +217,12 @@ void inherit(Operation& op, std::vector<Value>& given, Value& result) {
   visit(visit, result);
 }
 
+/// Sets what `result` and its elements say of later keys.
+void follow_keys(const Operation& op, const std::vector<Value>& given, Value& result) {
+  result.later_keys = find_later_keys(op, given);
+  for (Value& element : result.elements) follow_keys(op, given, element);
+}
+
 }  // namespace
 
 bool looks_along(const Operation& op) {
@@ -261,7 +264,8 @@ Value apply_in_reading(Operation& op, Rule rule) {
           !reads_properties_only(op.name))
         unproven(op, value);
   }
-  if (op.message.empty()) inherit(op, given, result), give_sizes(op, given, result);
+  for (size_t i = 0; own && i < given.size(); ++i) given[i].may_be_one |= may_be_undefined(own->shapes, i);
+  if (op.message.empty()) inherit(op, given, result), give_sizes(op, given, result), follow_keys(op, given, result);
   if (op.message.empty()) return result;
   // The advice of the tp axis's rules is about annotations.
   if (!own || op.advice.empty() || op.advice == kUseRules) op.advice = get_advice(op.axis);

@@ -273,6 +273,7 @@ std::optional<Value> join_broadcast(const Value& one, const Value& other) {
     return std::nullopt;
   Value result = split;
   result.may_be_one = true;
+  if (one.later_keys != other.later_keys) result.later_keys = LaterKeys::any;
   result.gradient = one.gradient || other.gradient;
   result.storage = merged(one.storage, other.storage);
   result.last_size.clear();
@@ -324,6 +325,7 @@ Value join(const Value& one, const Value& other) {
       }
       result.gradient = one.gradient || other.gradient;
       result.may_be_one |= other.may_be_one;
+      if (one.later_keys != other.later_keys) result.later_keys = LaterKeys::any;
       if (one.is_gathered != other.is_gathered) return mismatch();
       result.is_inside |= other.is_inside;
       result.is_fixed &= other.is_fixed;

@@ -67,6 +67,15 @@ struct Storage {
   bool operator==(const Storage&) const = default;
 };
 
+/// In the reading of positions: what a mask says of the keys after each query, which a forward with a cache has not
+/// yet.
+enum class LaterKeys : uint8_t {
+  any,     // not known
+  no,      // false
+  yes,     // true
+  lowest,  // the lowest number: with it, attention gives them no weight
+};
+
 /// The abstract value of an expression.
 struct Value {
   enum class Kind {
@@ -110,6 +119,7 @@ struct Value {
   // Whether the split dimension may have size 1 instead, for a value that is the same for all rows or positions. For a
   // share: whether it is such a size.
   bool may_be_one = false;
+  LaterKeys later_keys = LaterKeys::any;
   // In the reading of positions between layers:
   bool is_inside = false;    // differs between tp ranks, or its gradient does: inside split computations
   bool is_gathered = false;  // has the positions of all ranks, rank after rank, along the split dimension

@@ -233,7 +233,15 @@ TEST(Positions, AreNotReadInFunctionsThatDoNotKnowTheCache) {
   const Value x = split(1, 3), heads = split(2, 4);
   EXPECT_REJECTED("over", Axis::positions, ".cumsum", {x, literal(1)});
   EXPECT_TYPE(sharded(1), Axis::positions, ".cumsum", {x, literal(2)});
-  EXPECT_TYPE(sharded(1), Axis::positions, "modular::attention", {heads, heads, heads, Value(), flag()});
+  Value mask;
+  mask.kind = Value::Kind::object;
+  mask.members["causal"] = literal(1);
+  EXPECT_TYPE(sharded(1), Axis::positions, "modular::attention", {heads, heads, heads, mask, flag()});
+  EXPECT_REJECTED("attention of a value", Axis::positions, "modular::attention",
+                  {of_size_one(4, 2), heads, heads, mask, flag()});
+  EXPECT_REJECTED("hide the keys after", Axis::positions, "modular::attention",
+                  {heads, heads, heads, of_size_one(4, 2), flag()});
+  EXPECT_REJECTED("next_tokens of tokens", Axis::positions, "modular::next_tokens", {split(1, 2)});
   EXPECT_TYPE(sharded(1), Axis::positions, "modular::causal_conv1d", {x, alike(3), alike(1)});
   EXPECT_REJECTED("all positions", Axis::positions, "modular::mean_pooling", {x, alike(2)});
   EXPECT_REJECTED("all positions", Axis::positions, "scaled_dot_product_attention", {heads, heads, heads});

@@ -26,16 +26,29 @@ std::string spelled(std::string_view shape) {
 
 /// Whether `value` has rows in dimension 0 as the batch's tensors do, or positions in dimension 1.
 bool is_of_batch(Axis axis, const Value& value) {
-  if (axis != Axis::rows && is_full(value)) return true;  // the batch's attention_mask, masks of all keys
   return is_split(value) && value.type.dim == (axis == Axis::rows ? 0 : 1) && !value.outer.is_known() &&
          !value.may_be_one;
 }
 
+/// Whether `value` is split as the member `name` of a mask or of the entry's batch.
+bool is_member(Axis axis, bool is_mask, std::string_view name, const Value& value) {
+  if (axis == Axis::rows) return is_of_batch(axis, value);
+  // A mask has all keys, and with a cache so has the batch's attention_mask.
+  const bool has_keys = is_mask || (axis == Axis::positions && name == "attention_mask");
+  if (has_keys) return is_full(value) && (axis == Axis::context || covers_keys(value));
+  const bool is_whole =
+      name == "pixel_values" || name == "samples" || (axis == Axis::positions && name == "decoder_attention_mask");
+  if (is_whole) return is_full(value);
+  return is_of_batch(axis, value) || (name == "labels" && is_full(value));
+}
+
 /// Rejects operand `i`, a batch or a mask, unless its tensors are split as those of the entry's batch.
 bool is_batch(Operation& op, size_t i) {
-  for (const auto& [name, member] : op.values[i].members)
-    if (is_tensor(member) && !is_of_batch(op.axis, member))
-      op.reject(quoted(op) + " of a batch whose " + name + " is " + describe(member));
+  const std::map<std::string, Value>& members = op.values[i].members;
+  const bool is_mask = members.contains("padding") || op.operands[i]->type.find("AttentionMask") != std::string::npos;
+  for (const auto& [name, member] : members)
+    if (is_tensor(member) && !is_member(op.axis, is_mask, name, member))
+      op.reject(quoted(op) + " of a " + (is_mask ? "mask" : "batch") + " whose " + name + " is " + describe(member));
   return op.message.empty();
 }
 
@@ -45,7 +58,10 @@ bool has_shape(Operation& op, size_t i, std::string_view shape) {
   if (!is_tensor(value)) {
     // A mask covers the keys of all context-parallel ranks.
     const bool is_cut_mask = op.axis == Axis::context && shape != "?" && !value.is_invariant();
-    if (has_share(value) || find_unknown(value) || is_cut_mask) unproven(op, value);
+    if (const Value* share = find_share(value))
+      unproven(op, *share);
+    else if (find_unknown(value) || is_cut_mask)
+      unproven(op, value);
     return op.message.empty() && is_batch(op, i);
   }
   if (shape == "?") return true;
@@ -62,9 +78,11 @@ bool has_shape(Operation& op, size_t i, std::string_view shape) {
       op.reject(
           quoted(op) + " of a value that is " + describe(value),
           shape == "*" ? "this operand must be the same for all rows and positions" : "it takes " + spelled(shape));
-  } else if (split && looks_along(op) && op.axis == Axis::context && !has_one(value, *split - rank)) {
+  } else if (split && (op.axis == Axis::context || op.axis == Axis::positions) &&
+             !(shape == "bhsk" && has_one(value, *split - rank))) {  // a mask may be the same for all queries
     op.reject(quoted(op) + " of a value that is " + describe(value),
-              "each context-parallel rank would mistake it for its own part of the sequence");
+              op.axis == Axis::context ? "each context-parallel rank would mistake it for its own part of the sequence"
+                                       : "each forward would mistake it for its own part of the sequence");
   } else if (split && value.rank && !has_one(value, *split - rank) && *value.rank >= rank - *split) {
     op.reject(quoted(op) + " of a value that is " + describe(value) + ", next to values that are split over tp",
               "it takes " + spelled(shape));
@@ -92,6 +110,9 @@ Value outputs(Operation& op) {
   const auto labels = op.values[1].members.find("labels");
   const bool has_row_labels = labels != op.values[1].members.end() && labels->second.is_invariant();
   const bool is_full = op.axis == Axis::context && has_row_labels && logits.is_invariant();
+  if (op.axis == Axis::context && has_row_labels && !is_full)
+    return op.reject("a loss of logits that are " + describe(logits) + ", and labels that are " +
+                     describe(labels->second));
   if (!is_full && (!is_split(logits) || !is_of_batch(op.axis, logits) || from_end(logits) == -1))
     return op.reject("a loss over logits that are " + describe(logits));
   if (!is_batch(op, 1)) return Value::failure();
@@ -120,12 +141,16 @@ Value count_targets(Operation& op) {
 Value attention_mask(Operation& op) {
   if (std::any_of(op.values.begin() + 1, op.values.end(), has_share)) return unproven(op, op.values[1]);
   if (op.axis == Axis::context && is_tensor(op.values[0]) && !has_shape(op, 0, "bt")) return Value::failure();
+  const bool is_of_forward =
+      op.axis == Axis::positions && is_tensor(op.values[0]) && !(is_full(op.values[0]) && covers_keys(op.values[0]));
+  if (is_of_forward) return unproven(op, op.values[0]);
   if (!is_batch(op, 0)) return Value::failure();
   Value mask;
   mask.kind = Value::Kind::object;
-  const ShardType keys = op.axis == Axis::context ? kInvariant : sharded(op.axis == Axis::rows ? 0 : 1);
-  for (const char* name : {"padding", "documents"}) mask.members[name] = Value::tensor(keys, false, 2);
+  for (const char* name : {"padding", "documents"})
+    mask.members[name] = Value::tensor(op.axis == Axis::rows ? sharded(0) : kInvariant, false, 2);
   mask.members["undivided"] = Value::number(literal_count(0));
+  mask.members["causal"] = Value::number(literal_count(op.name == "causal_mask"));
   return mask;
 }
 
@@ -137,6 +162,11 @@ bool may_be_undivided(const Value& mask) {
 
 /// Attention, by its shapes. With whole_mask() context-parallel ranks have all positions of its operands.
 Value attention(Operation& op, std::string_view shapes) {
+  if (op.axis == Axis::positions && op.values.size() > 3 && !hides_later_keys(op.values[3]))
+    return op.reject(
+        "attention with a mask that is not known to hide the keys after each query",
+        "pass causal_mask(batch, window), or visible_keys() of it and what logical_and and masked_fill make "
+        "of that");
   if (op.axis != Axis::context || op.values.size() < 4 || !may_be_undivided(op.values[3])) return by_shapes(op, shapes);
   for (size_t i = 0; i < 3; ++i)
     if (!is_full(op.values[i]))
@@ -148,18 +178,30 @@ Value attention(Operation& op, std::string_view shapes) {
     if (!op.values[i].is_invariant()) return unproven(op, op.values[i]);
   return Value::tensor(kInvariant, any_gradient(op), 3);
 }
+Value attention_with_biases(Operation& op) { return attention(op, "bhsf,bhsf,bhsf,bhsk,?,?->bsf"); }
 Value plain_attention(Operation& op) { return attention(op, "bhsf,bhsf,bhsf,bhsk,?,?,?->bsf"); }
 Value attention_with_sinks(Operation& op) { return attention(op, "bhsf,bhsf,bhsf,?,?,*->bsf"); }
 
 /// visible_keys(mask, seq, device): [batch or 1, 1, seq, keys], where `seq` counts the forward's positions.
 Value visible_keys(Operation& op) {
   if (has_share(op.values[1]) != (op.axis != Axis::rows)) return unproven(op, op.values[1]);
+  if (const Value* share = find_share(op.values[0])) return unproven(op, *share);
+  if (!is_batch(op, 0)) return Value::failure();
   if (op.axis == Axis::context && may_be_undivided(op.values[0]))
     return op.reject("visible_keys of whole_mask(), for some of the positions");
   Value visible = Value::tensor(sharded(op.axis == Axis::rows ? 0 : 2), false, 4);
   visible.ones = {-3};
   visible.may_be_one = op.axis == Axis::rows;
   return visible;
+}
+
+/// next_tokens(tokens), of which a forward's last position needs one that the next forward has. Generation reads no
+/// labels.
+Value next_tokens(Operation& op) {
+  if (op.axis == Axis::positions && op.values[0].sizes[1] != field_count("#labels"))
+    return op.reject(quoted(op) + " of tokens of which a later forward has the next",
+                     "apply it to the labels of the batch, which generation does not read");
+  return by_shapes(op, "bs->bs");
 }
 
 /// position_ids(batch), which counts from the cache's positions; position_ids(ids): [1, seq].
@@ -188,7 +230,8 @@ Value key_distances(Operation& op) {
 }
 
 Value rotary_tables(Operation& op) {
-  if (std::ranges::any_of(op.values, has_share)) return unproven(op, op.values[0]);
+  for (const Value& value : op.values)
+    if (const Value* share = find_share(value)) return unproven(op, *share);
   return Value::tuple(by_shapes(op, "?,?,?,?,?->~bsf"), 2);
 }
 
@@ -208,8 +251,13 @@ Value first_row(Operation& op) { return op.axis == Axis::rows ? Value::number(tr
 
 }  // namespace
 
-bool has_share(const Value& value) {
-  return value.kind == Value::Kind::number ? value.count.is_share : std::ranges::any_of(value.elements, has_share);
+const Value* find_share(const Value& value) {
+  if (value.kind == Value::Kind::number) return value.count.is_share ? &value : nullptr;
+  for (const Value& element : value.elements)
+    if (const Value* share = find_share(element)) return share;
+  for (const auto& [name, member] : value.members)
+    if (const Value* share = find_share(member)) return share;
+  return nullptr;
 }
 
 Value empty_outputs() {
@@ -219,13 +267,19 @@ Value empty_outputs() {
   return outputs;
 }
 
+bool may_be_undefined(std::string_view shapes, size_t i) {
+  for (; i > 0 && shapes.find(',') != std::string_view::npos; --i) shapes.remove_prefix(shapes.find(',') + 1);
+  return i == 0 && shapes.starts_with("~");
+}
+
 Value by_shapes(Operation& op, std::string_view shapes) {
   const size_t arrow = shapes.find("->");
   std::string_view operands = shapes.substr(0, arrow), result = shapes.substr(arrow + 2);
   for (size_t i = 0; i < op.values.size(); ++i) {
     const size_t end = std::min(operands.find(','), operands.size());
     if (operands.empty()) return unproven(op, op.values[i]);
-    if (!has_shape(op, i, operands.substr(0, end))) return Value::failure();
+    const size_t begin = operands.starts_with("~") ? 1 : 0;
+    if (!has_shape(op, i, operands.substr(begin, end - begin))) return Value::failure();
     operands.remove_prefix(std::min(end + 1, operands.size()));
   }
   if (result == "+") return loss_value();
@@ -248,7 +302,7 @@ const ReadingRules& contract_readings() {
   static const ReadingRules table = {
       // Attention and positions. Attention keeps earlier keys and values in the cache, and masks cover them.
       {"modular::attention", {plain_attention, {}, true}},
-      {"modular::attention_with_biases", {nullptr, "bhsf,bhsf,bhsf,bhsk,?,?->bsf", true}},
+      {"modular::attention_with_biases", {attention_with_biases, {}, true}},
       {"modular::attention_with_sinks", {attention_with_sinks, {}, true}},
       {"scaled_dot_product_attention", {nullptr, "bhwf,bhwf,bhwf,bhwk,?,?,?,?->bhwf"}},
       {"modular::rotary", {nullptr, "bhsf,bsf,bsf->bhsf"}},
@@ -268,7 +322,7 @@ const ReadingRules& contract_readings() {
       {"modular::gated_rms_norm", {nullptr, "bsf,bsf,*,?,?->bsf"}},
       {"modular::state_space_duality", {nullptr, "bshf,bsh,*,bsgf,bsgf,*,?->bshf", true}},
       {"modular::selective_scan", {nullptr, "bsf,bsf,*,bsf,bsf,*->bsf", true}},
-      {"modular::without_padding", {nullptr, "bsf,bt->bsf"}},
+      {"modular::without_padding", {nullptr, "bsf,~bt->bsf"}},
       // Mixtures of experts.
       {"modular::balance_experts", {nullptr, "nk,ne,ne,nk,*->nk"}},
       {"modular::mix_experts", {nullptr, "?,nf,*,*,nk,nk->nf"}},
@@ -277,7 +331,7 @@ const ReadingRules& contract_readings() {
       {"modular::first_tokens", {nullptr, "btf->bf", true}},
       {"modular::last_tokens", {nullptr, "btf,bt,?->bf", true}},
       {"modular::tokens_at", {nullptr, "btf,b->bf", true}},
-      {"modular::mean_pooling", {nullptr, "btf,bt->bf", true}},
+      {"modular::mean_pooling", {nullptr, "btf,~bt->bf", true}},
       {"modular::sentence_embeddings", {nullptr, "btf,?->bf", true}},
       // Losses. The runtime sums them over ranks, and divides once by the number of targets of all ranks.
       {"modular::cross_entropy", {loss}},
@@ -290,7 +344,7 @@ const ReadingRules& contract_readings() {
       {"modular::cross_entropy_outputs", {cross_entropy_outputs}},
       {"modular::classification_outputs", {outputs}},
       {"modular::sentence_outputs", {outputs}},
-      {"modular::next_tokens", {nullptr, "bs->bs", true}},
+      {"modular::next_tokens", {next_tokens, {}, true}},
       {"modular::previous_tokens", {nullptr, "bt,?,?->bt", true}},
       {"modular::pair_targets", {nullptr, "b->b"}},
       {"modular::pair_features", {nullptr, "bf->bf"}},

@@ -30,11 +30,16 @@ const ReadingRules& contract_readings();
 /// sequence after sequence. Any other letter is a dimension that is not split, such as `w`: all positions, needed
 /// in full by every context-parallel rank. "*" is an operand that is the same for all rows and positions, "?" one that
 /// is not a tensor, or a batch. The result may be
-/// "+", a sum over rows or positions; Outputs have the shape "="; "~" marks a result that has size 1 instead of `b`.
+/// "+", a sum over rows or positions; Outputs have the shape "="; "~" marks a result that has size 1 instead of `b`,
+/// and an operand that may be undefined.
 Value by_shapes(Operation& op, std::string_view shapes);
 
-/// Whether `value` is a number of which each rank has a share, or lists one.
-bool has_share(const Value& value);
+/// Whether operand `i` may be undefined, by the shapes of a function of the contract.
+bool may_be_undefined(std::string_view shapes, size_t i);
+
+/// The first number in `value`, or `value` itself, of which each rank has a share; null if there is none.
+const Value* find_share(const Value& value);
+inline bool has_share(const Value& value) { return find_share(value); }
 
 /// Outputs of which no member is set.
 Value empty_outputs();

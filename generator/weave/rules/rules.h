@@ -111,6 +111,20 @@ void give_sizes(const Operation& op, const std::vector<Value>& given, Value& res
 /// Sets the shape of the result of an operation without a rule, if it is an operand's.
 void give_shape(const Operation& op, const std::vector<Value>& given, Value& result);
 
+/// What the result of an operation on `given` says of later keys, in the reading of positions.
+LaterKeys find_later_keys(const Operation& op, const std::vector<Value>& given);
+
+/// Whether a mask, an AttentionMask or a tensor, hides the keys after each query.
+bool hides_later_keys(const Value& mask);
+
+/// Whether a tensor, or a list of tensors or numbers, has a dimension of all positions that the batch's attention_mask
+/// covers.
+bool covers_keys(const Value& value);
+
+/// Whether an operation of libtorch on a value that covers keys gives each key, or the key's column, a result of its
+/// own, so that later forwards, which have more keys, do not change it.
+bool keeps_keys(std::string_view operation, const Value& result);
+
 /// The product of all sizes before the split part of `x`; empty if one of them is not known.
 std::optional<Count> leading_size(const Value& x);
 

@@ -300,6 +300,11 @@ std::optional<List> find_sizes(const Operation& op, const std::vector<Value>& gi
   static const std::set<std::string_view> created = {"ones", "zeros", "empty", "full"};
   if (given.empty()) return std::nullopt;
   const Value& x = given[0];
+  if (op.axis == Axis::positions && result.members.contains("padding"))
+    return List{field_count("#batch"), field_count("#keys")};
+  if (op.axis == Axis::positions && (op.name == "visible_keys" || op.name == "alibi_mask"))
+    return List{Count(), op.name == "visible_keys" ? literal_count(1) : Count(), field_count("#seq"),
+                field_count("#keys")};
   const bool broadcasts = arithmetic_rules().contains(op.name) || op.name.ends_with("activation");
   if (broadcasts) return broadcast_operands(op, given);
   if (op.name == ".view" || op.name == ".reshape") return is_tensor(x) ? viewed(op, x) : listed(op, 1);
@@ -351,8 +356,8 @@ void set_sizes(Value& value, const Sizes& sizes) {
 void give_sizes(const Operation& op, const std::vector<Value>& given, Value& result) {
   const bool is_element = op.name == "op []" || op.name == "get";
   if (is_element && !given.empty() && !is_tensor(given[0])) return;
-  std::optional<List> sizes =
-      is_tensor(result) || !result.elements.empty() ? find_sizes(op, given, result) : std::nullopt;
+  const bool has_tensors = is_tensor(result) || !result.elements.empty() || result.members.contains("padding");
+  std::optional<List> sizes = has_tensors ? find_sizes(op, given, result) : std::nullopt;
   set_sizes(result, sizes ? Sizes(std::move(*sizes)) : Sizes());
 }
 
