@@ -13,6 +13,7 @@
 #include "checks/execute/family_program.h"
 #include "runtime/parallel/parameters/config_integers.h"
 #include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/own_gradient.h"
 #include "runtime/parallel/parameters/uneven_splits.h"
 
 namespace modular::execute {
@@ -279,6 +280,8 @@ void ExecutedModel::run(const Division& division, const GridRank& rank, bool is_
                   "a stage other than the last carries nothing on");
     }
     run_backward(outputs, {part, parts, division.grid, rank.cp, divides_positions});
+    for (const auto& stage : stages)
+      for (const ModelParameter& parameter : stage->table.parameters) own_gradient(parameter.tensor);
     if (outputs.logits.defined()) logits.push_back(outputs.logits.detach());
     if (!divides_positions && rank.cp > 0) continue;
     add_to(result.loss, outputs.loss_sum);

@@ -32,9 +32,11 @@ bool is_operand(const Tokens& woven, const WrappedOperand& call, const Tokens& f
   if (operators.empty()) return true;
   // `x + f(a * b)`: a sign with two operands binds less than a product.
   const std::string_view operand = flat > 1 ? flattened.word(flat - 2) : "return";
-  const bool is_in_sum = kSums.count(before) && std::ranges::includes(kProducts, operators) &&
-                         (operand == ")" || operand == "]" || (operand != "return" && flattened.is_name(flat - 2)));
-  if (!is_in_sum && !kBefore.count(before)) return false;
+  const bool has_operand = operand == ")" || operand == "]" || std::isdigit(static_cast<unsigned char>(operand[0])) ||
+                           (operand != "return" && flattened.is_name(flat - 2));
+  const bool is_product = std::ranges::includes(kProducts, operators);
+  if (!(kSums.count(before) && is_product && has_operand) && !kBefore.count(before)) return false;
+  if (kProducts.count(after)) return is_product;  // `f(a * b) / c`
   return kSums.count(after) ? std::ranges::includes(kArithmetic, operators)
                             : kAfter.count(after) && (after != "?" || !operators.count("?"));
 }

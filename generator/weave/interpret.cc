@@ -362,10 +362,33 @@ EntryPlan::Proof interpret_entry(const FamilyModel& family, const FunctionIndex&
   return interpreter.proof();
 }
 
+namespace {
+
+/// Adds the methods of `owner` that `body` calls, and those that these call. Lambdas count.
+void add_called(const FunctionIndex& functions, const Class& owner, const Body& body,
+                std::set<const Function*>& called) {
+  for_each_expr(body, [&](const Expr& expr) {
+    if (expr.body) add_called(functions, owner, *expr.body, called);
+    const Function* callee = expr.callee ? functions.find(*expr.callee) : nullptr;
+    const bool is_own =
+        callee && std::ranges::any_of(owner.functions, [&](const Function& own) { return &own == callee; });
+    if (is_own && called.insert(callee).second) add_called(functions, owner, callee->body, called);
+  });
+}
+
+}  // namespace
+
 void interpret_unreached(const FamilyModel& family, const FunctionIndex& functions, const ModuleNode& root,
                          OpenSums& sums, Interpretation& interpretation, std::vector<Finding>& findings) {
+  // What initializes parameters changes them in place.
+  std::set<const Function*> initializes;
   for (const Function& method : root.type->functions) {
-    if (method.is_constructor || method.is_template || method.name == "reset_parameters" || method.body.span.empty() ||
+    if (method.name != "reset_parameters") continue;
+    initializes.insert(&method);
+    add_called(functions, *root.type, method.body, initializes);
+  }
+  for (const Function& method : root.type->functions) {
+    if (method.is_constructor || method.is_template || initializes.contains(&method) || method.body.span.empty() ||
         interpretation.contains(&method))
       continue;
     Interpreter(family, functions, root, sums, interpretation, findings).run_alone(method);

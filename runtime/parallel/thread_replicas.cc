@@ -14,6 +14,7 @@
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/own_gradient.h"
 #include "runtime/parallel/random/dropout_rng.h"
 
 namespace modular {
@@ -163,6 +164,7 @@ Outputs ThreadReplicas::run(const Batch& batch, double scale) {
     Outputs found = replica.model.forward(parts[number]);
     if (found.loss_sum.requires_grad())
       torch::autograd::backward({found.loss_sum}, {at::full_like(found.loss_sum, scale)});
+    for (const Tensor& parameter : replica.parameters) own_gradient(parameter);
     outputs[number] = {
         .logits = {}, .loss_sum = found.loss_sum.detach(), .token_count = found.token_count, .carried = {}};
   });

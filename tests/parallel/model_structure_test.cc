@@ -9,6 +9,7 @@
 #include "runtime/parallel/fsdp/unit_layout.h"
 #include "runtime/parallel/parameters/config_integers.h"
 #include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/own_gradient.h"
 #include "runtime/parallel/parameters/parameter_table.h"
 #include "runtime/parallel/pipeline/pipeline_options.h"
 #include "tests/generator/golden/config_ranges/generated/ranges.h"
@@ -34,6 +35,17 @@ TEST(MetaConstruction, AllocatesNothingAndEndsWithTheScope) {
   const Model model = build_on_meta(llama(), *config);
   for (const auto& parameter : model.module->parameters()) EXPECT_TRUE(parameter.is_meta());
   EXPECT_TRUE(at::ones({1}).is_cpu());
+}
+
+TEST(OwnGradient, SharesNoMemory) {
+  const Tensor one = at::zeros({3}).requires_grad_(), other = at::zeros({3}).requires_grad_();
+  for (const double sum : {1.0, 2.0}) {
+    at::stack({one, other}).sum(0).sum().backward();
+    for (const Tensor& parameter : {one, other}) own_gradient(parameter);
+    for (const Tensor& parameter : {one, other}) EXPECT_TRUE(parameter.grad().equal(at::full({3}, sum)));
+  }
+  one.mutable_grad().mul_(0.5);
+  EXPECT_TRUE(other.grad().equal(at::full({3}, 2.0)));
 }
 
 TEST(MetaConstruction, MakesTheRegisteredTensorReal) {

@@ -6,6 +6,7 @@
 
 #include "runtime/parallel/memory/host_transfers.h"
 #include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/own_gradient.h"
 #include "runtime/parallel/step/dry_run_hooks.h"
 
 namespace modular {
@@ -140,7 +141,10 @@ void UnitParameters::start_reduction() {
 }
 
 void UnitParameters::accumulate_gradients() {
-  if (in_place_) return;
+  if (in_place_) {
+    for (const ParameterPlacement& parameter : layout_.parameters) own_gradient(parameter.registered);
+    return;
+  }
   const AllocatesFor purpose(MemoryPurpose::gradients);
   const bool first = !gradient_.defined();
   if (first) gradient_ = at::empty({layout_.shard_size}, on_device_);

@@ -17,8 +17,10 @@ struct BetaMLPImpl : alpha::AlphaMLPImpl {
 
   void reset_parameters() override {
     AlphaMLPImpl::reset_parameters();
-    init::normal_(scale, 0.0, initial_std());
+    reset_scale(scale);
   }
+
+  void reset_scale(const Tensor& tensor) { init::normal_(tensor, 0.0, initial_std()); }
 
   Tensor forward(const Tensor& x) { return AlphaMLPImpl::forward(x) * scale; }
 
