@@ -135,6 +135,7 @@ class HiddenMembers {
 
   void reject(const Member& inherited, const clang::FunctionDecl& function) const {
     const Member* hiding = find_hiding(inherited);
+    if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&function); method && method->isVirtual()) return;
     if (hiding && !may_take_same(family_, entity_, *method_in(*hiding), function)) return;
     const Reference* call = find_call(inherited);
     if (!call) return;

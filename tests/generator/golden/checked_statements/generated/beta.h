@@ -17,7 +17,6 @@ class BetaSumsImpl : public Module {
     for (const std::vector<int64_t> values{value, x}; const int64_t one : values) result += one;
     return result;
   }
-  int64_t kind() volatile { return 1; }
 
   int64_t kind() { return inherited_kind() + 1; }
 
