@@ -33,6 +33,12 @@ const Expr* find_computed_name(const Expr& expr) {
   return registers && !is_literal ? &expr.operands[1] : nullptr;
 }
 
+/// Whether `expr` adds a hook to a tensor's gradient.
+bool adds_hook(const Expr& expr) {
+  return expr.kind == Expr::Kind::method && expr.name == "register_hook" && !expr.operands.empty() &&
+         expr.operands[0].type == "at::Tensor";
+}
+
 bool unregisters(const Expr& expr) {
   return expr.kind == Expr::Kind::method && (expr.name == "unregister_module" || expr.name == "replace_module");
 }
@@ -46,7 +52,8 @@ std::vector<Finding> check_constructors(const FamilyModel& family) {
   for (const Class& owner : family.classes) {
     if (owner.holder.empty()) continue;  // not a module class
     for (const Function& function : owner.functions) {
-      if (!function.is_constructor) continue;
+      const bool is_reset = function.name == "reset_parameters";
+      if (!function.is_constructor && !is_reset) continue;
       const auto find_second_registration = [&](std::string_view member, const Expr& expr) {
         if (const Expr* other = find_reregistered(member, expr))
           findings.push_back({true,
@@ -59,6 +66,13 @@ std::vector<Finding> check_constructors(const FamilyModel& family) {
       for (const Initializer& initializer : body.initializers)
         for (const Expr& argument : initializer.arguments) find_second_registration(initializer.name, argument);
       for_each_expr(body, [&](Expr& expr) {
+        if (adds_hook(expr))
+          findings.push_back({true,
+                              expr.span,
+                              "a hook of a parameter's gradient, of which each rank and micro-batch has a part only",
+                              "compute what changes the gradient in forward, or in an optimizer",
+                              {}});
+        if (is_reset) return;
         const bool reads = expr.kind == Expr::Kind::method && !expr.operands.empty() &&
                            expr.operands[0].type == "at::Tensor" &&
                            std::find(kReads.begin(), kReads.end(), expr.name) != kReads.end();

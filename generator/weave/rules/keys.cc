@@ -43,8 +43,6 @@ LaterKeys find_later_keys(const Operation& op, const std::vector<Value>& given) 
   static const std::set<std::string_view> negations = {"logical_not", "bitwise_not", "!", "~"},
                                           conjunctions = {"logical_and", "bitwise_and", "&", "&&"},
                                           disjunctions = {"logical_or", "bitwise_or", "|", "||"};
-  // Views and copies; those of another type keep numbers only.
-  static const std::set<std::string_view> conversions = {"to", "type_as"};
   const auto any_is = [&](LaterKeys keys) {
     return std::ranges::any_of(given, [&](const Value& value) { return value.later_keys == keys; });
   };
@@ -66,7 +64,10 @@ LaterKeys find_later_keys(const Operation& op, const std::vector<Value>& given) 
     const bool is_chosen = given[0].later_keys != LaterKeys::any;
     return is_chosen && is_lowest(op.operands[chosen]) ? LaterKeys::lowest : LaterKeys::any;
   }
-  if (conversions.contains(name)) return given[0].later_keys == LaterKeys::lowest ? LaterKeys::lowest : LaterKeys::any;
+  if (name == "to" || name == "type_as") {  // of integers and flags, nothing is the lowest
+    const bool is_float = name == "to" ? given.size() > 1 && keeps_fractions(op, 1) : given[1].gradient;
+    return is_float && given[0].later_keys == LaterKeys::lowest ? LaterKeys::lowest : LaterKeys::any;
+  }
   return is_view_or_query(op.name) || op.name == ".clone" ? given[0].later_keys : LaterKeys::any;
 }
 
