@@ -32,8 +32,10 @@ class BetaMLPImpl : public Module {
 
   void reset_parameters() override {
     Module::reset_parameters();
-    init::normal_(scale, 0.0, initial_std());
+    reset_scale(scale);
   }
+
+  void reset_scale(const Tensor& tensor) { init::normal_(tensor, 0.0, initial_std()); }
 
   nn::Linear up;
   nn::Linear down;
@@ -54,9 +56,11 @@ class BetaWideMLPImpl : public Module {
 
   void reset_parameters() override {
     Module::reset_parameters();
-    init::zeros_(scale);
+    reset_scale(scale);
     init::zeros_(shift);
   }
+
+  void reset_scale(const Tensor& tensor) { init::normal_(tensor, 0.0, initial_std()); }
 
   nn::Linear up;
   nn::Linear down;

@@ -34,7 +34,7 @@ struct BetaWideMLPImpl : BetaMLPImpl {
 
   void reset_parameters() override {
     Module::reset_parameters();
-    init::zeros_(scale);
+    reset_scale(scale);
     init::zeros_(shift);
   }
 
