@@ -191,7 +191,7 @@ std::string to_words(Axis axis, std::string message);
 /// Advice about an operation that mixes rows or positions.
 std::string_view get_advice(Axis axis);
 
-/// The value where two control-flow paths meet; Kind::mismatch if they disagree.
+/// The value where two control-flow paths meet; Kind::mismatch if they disagree.  (join.cc)
 Value join(const Value& one, const Value& other);
 
 /// A call into the parallel runtime that is inserted around an expression.
