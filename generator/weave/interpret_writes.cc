@@ -1,14 +1,25 @@
 // References, assignments and in-place changes. A reference variable denotes the object that it is bound to. A tensor
 // is a handle, so a copy of it shares its memory.
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <set>
 
+#include "generator/source/names.h"
 #include "generator/weave/interpreter.h"
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {
 namespace {
+
+/// Whether `expr`, which changes a tensor in place, may save its result for backward, as `relu_` does.
+bool saves_result(const Expr& expr) {
+  static constexpr std::array others = {"zero_",       "fill_",       "copy_",    "clamp_",      "index_add_",
+                                        "index_copy_", "index_fill_", "scatter_", "scatter_add_"};
+  if (is_assignment(expr)) return false;
+  const std::string_view name = unqualified(expr.name);
+  return !allocates(name.substr(0, name.size() - 1)) && std::ranges::find(others, name) == others.end();
+}
 
 std::optional<int64_t> literal_index(const Expr& expr) {
   int64_t index = 0;

@@ -132,9 +132,6 @@ std::optional<Count> leading_size(const Value& x);
 /// backward. If not, it may alias every operand.
 bool allocates(std::string_view operation);
 
-/// Whether `expr`, which changes a tensor in place, may save its result for backward, as `relu_` does.
-bool saves_result(const Expr& expr);
-
 /// Whether an operation reads no values of its operand: it returns a view or a property.
 bool is_view_or_query(std::string_view operation);
 

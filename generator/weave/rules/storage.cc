@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "generator/source/names.h"
-
 namespace modgen {
 
 bool allocates(std::string_view operation) {
@@ -43,14 +41,6 @@ bool allocates(std::string_view operation) {
                                        ".lt",          ".gt",
                                        ".le",          ".ge"};
   return std::ranges::find(names, operation) != names.end();
-}
-
-bool saves_result(const Expr& expr) {
-  static constexpr std::array others = {"zero_",       "fill_",       "copy_",    "clamp_",      "index_add_",
-                                        "index_copy_", "index_fill_", "scatter_", "scatter_add_"};
-  if (is_assignment(expr)) return false;
-  const std::string_view name = unqualified(expr.name);
-  return !allocates(name.substr(0, name.size() - 1)) && std::ranges::find(others, name) == others.end();
 }
 
 bool is_view_or_query(std::string_view operation) {
