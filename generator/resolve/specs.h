@@ -38,7 +38,7 @@ struct Slice {
 
 struct Symbol;
 
-/// What an operator is called and takes; empty for other functions.
+/// Name and parameters of an operator; empty for other functions.
 struct Signature {
   std::string text = {};                    // with '%' for each class and enum of a spec
   std::vector<const Symbol*> classes = {};  // these

@@ -1,4 +1,4 @@
-// What templates of libraries do with classes and closures of specs: which of their functions they call, and which
+// Uses of classes and closures of specs by templates of libraries: which of their functions these call, and which
 // constructors they choose.
 #include <clang/AST/DeclCXX.h>
 #include <clang/AST/DeclTemplate.h>

@@ -70,7 +70,7 @@ void add_made_by_map(clang::QualType mapped, std::vector<Passed> arguments, std:
   }
 }
 
-/// What the method `name` of a container makes.
+/// Adds the objects that the method `name` of a container makes.
 void add_made_by_method(const clang::CXXMethodDecl& method, llvm::StringRef name, std::vector<Passed> arguments,
                         std::vector<Made>& made) {
   const clang::CXXRecordDecl& container = *method.getParent();

@@ -380,7 +380,7 @@ void add_called(const FunctionIndex& functions, const Class& owner, const Body& 
 
 void interpret_unreached(const FamilyModel& family, const FunctionIndex& functions, const ModuleNode& root,
                          OpenSums& sums, Interpretation& interpretation, std::vector<Finding>& findings) {
-  // What initializes parameters changes them in place.
+  // Initialization changes parameters in place.
   std::set<const Function*> initializes;
   for (const Function& method : root.type->functions) {
     if (method.name != "reset_parameters") continue;

@@ -30,7 +30,7 @@ Value Interpreter::evaluate(const Expr& expr) {
       refer_to(operand, expr.type, is_own || expr.kind == Expr::Kind::list || expr.kind == Expr::Kind::construct);
   }
   if (value.kind == Kind::unknown) return value;
-  // What is read of an object that is not followed has all positions.
+  // A value read from an object that is not followed has all positions.
   if (sequence_ && value.kind == Kind::object && value.gradient)
     use_parameters(expr.span, value.parameters, /*is_partial=*/false);
   if (value.kind == Kind::number) value.count = converted(std::move(value.count), expr.type);

@@ -64,7 +64,7 @@ std::optional<SequenceReading::Unplaced> SequenceReading::place_numbers() {
     if (number.is_whole && is_late && !number.can_convert)
       return Unplaced{
           number.place.expr,
-          "a rank's number of positions would have to be converted here, where it is no int64_t or changes"};
+          "a rank's number of positions would have to be converted here, but this is not an int64_t, or it changes"};
     // A size that is read where it stands is converted there, in every call.
     const bool is_size = number.place.kind == SequencePlace::Kind::size || number.sizes.contains(number.place.expr);
     const bool is_converted_there = is_size && call.kind == SequenceCall::Kind::none;

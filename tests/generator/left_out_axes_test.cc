@@ -72,10 +72,10 @@ const LeftOut kLeftOut[] = {
      ": no sequence parallelism: the gradient of model.layers.*.gain is a sum over a rank's positions here or "
      "elsewhere",
      "x * all[0].view(", "parameters_on_parts"},
-    {"ParameterInAPieceOfAllPositions", "x * weights", "x.cumsum(1) * weights + (x * piece.sum())",
+    {"ParameterInAPieceOfAllPositions", "x * weights", "x * weights + (x.cumsum(1) * piece.sum())",
      ": no sequence parallelism: the gradient of model.layers.*.piece is a sum over a rank's positions here or "
      "elsewhere",
-     "(x * piece.sum())", "parameters_on_parts"},
+     "(x.cumsum(1) * piece.sum())", "parameters_on_parts"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Positions, LeftOutAxis, testing::ValuesIn(kLeftOut),

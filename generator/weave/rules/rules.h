@@ -111,7 +111,7 @@ void give_sizes(const Operation& op, const std::vector<Value>& given, Value& res
 /// Sets the shape of the result of an operation without a rule, if it is an operand's.
 void give_shape(const Operation& op, const std::vector<Value>& given, Value& result);
 
-/// What the result of an operation on `given` says of later keys, in the reading of positions.
+/// Whether the result of an operation on `given` hides later keys, in the reading of positions.
 LaterKeys find_later_keys(const Operation& op, const std::vector<Value>& given);
 
 /// Whether a mask, an AttentionMask or a tensor, hides the keys after each query.
