@@ -163,17 +163,24 @@ struct UseCounter : SyntaxVisitor {
   }
 };
 
+/// The parameter, which is passed by value, that `value` moves; null for other values.
+const clang::ParmVarDecl* moved_parameter(const clang::Expr& value) {
+  const auto* call = llvm::dyn_cast<clang::CallExpr>(value.IgnoreUnlessSpelledInSource());
+  const clang::FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
+  if (!callee || call->getNumArgs() != 1 || callee->getQualifiedNameAsString() != "std::move") return nullptr;
+  const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(call->getArg(0)->IgnoreParenImpCasts());
+  const auto* parameter = name ? llvm::dyn_cast<clang::ParmVarDecl>(name->getDecl()) : nullptr;
+  return parameter && !parameter->getType()->isReferenceType() ? parameter : nullptr;
+}
+
 /// Whether the argument is a value, the name of one, or moves a parameter that the other arguments do not name.
 bool can_be_sunk(const BaseCall& call, const clang::Expr& argument, const SideEffects& effects) {
   if (effects.is_pure_and_ends()) return true;
-  const auto* moved = llvm::dyn_cast<clang::CallExpr>(argument.IgnoreUnlessSpelledInSource());
-  const clang::FunctionDecl* callee = moved ? moved->getDirectCallee() : nullptr;
-  if (!callee || moved->getNumArgs() != 1 || callee->getQualifiedNameAsString() != "std::move") return false;
-  const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(moved->getArg(0)->IgnoreParenImpCasts());
   UseCounter counter;
-  counter.parameter = name ? llvm::dyn_cast<clang::ParmVarDecl>(name->getDecl()) : nullptr;
+  counter.parameter = moved_parameter(argument);
+  if (!counter.parameter) return false;
   for (const clang::Expr* one : call.arguments) counter.visit(one);
-  return counter.parameter && !counter.parameter->getType()->isReferenceType() && counter.uses == 1;
+  return counter.uses == 1;
 }
 
 /// Uses of one parameter by its constructor.
@@ -249,14 +256,10 @@ Fragment converted(Family& family, Entity& entity, const Level& level, const cla
 }  // namespace
 
 const clang::ParmVarDecl* sunk_parameter(const clang::Expr& value) {
-  const auto* call = llvm::dyn_cast<clang::CallExpr>(value.IgnoreUnlessSpelledInSource());
-  const clang::FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
-  if (!callee || call->getNumArgs() != 1 || callee->getQualifiedNameAsString() != "std::move") return nullptr;
-  const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(call->getArg(0)->IgnoreParenImpCasts());
-  const auto* parameter = name ? llvm::dyn_cast<clang::ParmVarDecl>(name->getDecl()) : nullptr;
+  const clang::ParmVarDecl* parameter = moved_parameter(value);
   const auto* constructor =
       parameter ? llvm::dyn_cast<clang::CXXConstructorDecl>(parameter->getDeclContext()) : nullptr;
-  if (!constructor || parameter->getType()->isReferenceType()) return nullptr;
+  if (!constructor) return nullptr;
   UseCounter counter;
   counter.parameter = parameter;
   for (const clang::CXXCtorInitializer* init : constructor->inits())

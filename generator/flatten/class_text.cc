@@ -330,7 +330,7 @@ class ClassText {
     return field && field->hasInClassInitializer() && !deferred_.empty() && deferred_.front().contains(member.name);
   }
 
-  /// What one constructor assigns, all have to: the field has no default member initializer then.
+  /// Rejects a field that only some constructors assign: then it has no default member initializer.
   void check_deferred() {
     for (const std::set<std::string>& one : deferred_)
       for (const Member& member : merged_.members) {

@@ -50,6 +50,19 @@ bool disturbs(const SideEffects& one, const SideEffects& other) {
          overlap(one.written_variables, other.written_variables);
 }
 
+/// Adds what `other` reads, how it may end, and the code that libraries run for it.
+void add_reads_and_ends(SideEffects& effects, const SideEffects& other) {
+  effects.reads.insert(other.reads.begin(), other.reads.end());
+  effects.reads_everything |= other.reads_everything;
+  effects.throws |= other.throws;
+  effects.checks |= other.checks;
+  effects.may_throw |= other.may_throw;
+  effects.traps |= other.traps;
+  effects.acts_at_its_end |= other.acts_at_its_end;
+  effects.counts_elements |= other.counts_elements;
+  effects.held.insert(other.held.begin(), other.held.end());
+}
+
 }  // namespace
 
 SideEffects find_side_effects(const clang::Stmt* code, const MethodsMeant& meant, const Arguments& arguments) {
@@ -68,15 +81,7 @@ SideEffects find_side_effects(const clang::Stmt* code, const MethodsMeant& meant
       const bool is_newly_changed = is_changed && effects.written_variables.insert(one).second;
       if (is_new || is_newly_changed) open.push_back(one);
     }
-    effects.reads.insert(argument.reads.begin(), argument.reads.end());
-    effects.reads_everything |= argument.reads_everything;
-    effects.throws |= argument.throws;
-    effects.checks |= argument.checks;
-    effects.may_throw |= argument.may_throw;
-    effects.traps |= argument.traps;
-    effects.acts_at_its_end |= argument.acts_at_its_end;
-    effects.counts_elements |= argument.counts_elements;
-    effects.held.insert(argument.held.begin(), argument.held.end());
+    add_reads_and_ends(effects, argument);
     if (is_changed) effects.writes.insert(argument.reads.begin(), argument.reads.end());
   }
   return effects;
@@ -104,20 +109,12 @@ bool changes_only(const SideEffects& effects, const std::function<bool(const std
 }
 
 void add(SideEffects& effects, const SideEffects& other) {
-  effects.reads.insert(other.reads.begin(), other.reads.end());
+  add_reads_and_ends(effects, other);
   effects.writes.insert(other.writes.begin(), other.writes.end());
   effects.read_variables.insert(other.read_variables.begin(), other.read_variables.end());
   effects.written_variables.insert(other.written_variables.begin(), other.written_variables.end());
   effects.declared.insert(other.declared.begin(), other.declared.end());
-  effects.reads_everything |= other.reads_everything;
   effects.writes_everything |= other.writes_everything;
-  effects.throws |= other.throws;
-  effects.checks |= other.checks;
-  effects.may_throw |= other.may_throw;
-  effects.traps |= other.traps;
-  effects.acts_at_its_end |= other.acts_at_its_end;
-  effects.counts_elements |= other.counts_elements;
-  effects.held.insert(other.held.begin(), other.held.end());
   effects.returns |= other.returns;
   effects.captures |= other.captures;
 }

@@ -186,7 +186,7 @@ std::vector<Family::Piece> Family::in_order() {
     }
     for (Entity* need : needs)
       if (!known.contains(need)) declare(*need, pieces, known);
-    // What a later spec defines for objects of these classes: libraries that inherited code calls may call it.
+    // Functions of later specs for objects of these classes, which libraries that inherited code calls may call.
     for (Entity* need : needs)
       for (Entity* function : need->found_by_arguments)
         if (!seen.contains(function) && position(function).first > position(entity).first && is_ready(*function))

@@ -81,7 +81,7 @@ SideEffects find_field_effects(const clang::FieldDecl& field, const MethodsMeant
 /// Those of making an object of that type without a value.
 SideEffects find_default_effects(clang::QualType type);
 
-/// What constructors, operators and destructors of these classes of specs do outside of their objects.
+/// Those of the constructors, operators and destructors of these classes of specs outside of their objects.
 SideEffects find_held_effects(const std::set<const clang::CXXRecordDecl*>& held);
 
 /// Those of a constructor's initializers.

@@ -111,7 +111,7 @@ Value Interpreter::evaluate_call(const Expr& expr) {
     if (after.has_failed()) return after;
     Value changed = after.kind == Value::Kind::unknown ? after : values[0];
     changed.gradient |= after.gradient;
-    for (const Value& value : values) changed.parameters.merge(get_parameters(value));
+    changed.parameters.merge(get_parameters(values));
     if (sequence_) use_parameters(expr.span, changed.parameters, /*is_partial=*/false);
     change_in_place(expr, *operands[0], values[0], changed);
     return after;

@@ -223,9 +223,7 @@ Value Interpreter::evaluate_other(const Expr& expr) {
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
   Value result = make_invariant(expr.type, gradient);
   result.is_inside = std::ranges::any_of(values, [](const Value& value) { return find_inside(value) != nullptr; });
-  std::set<std::string> parameters;
-  for (const Value& value : values) parameters.merge(get_parameters(value));
-  set_parameters(result, parameters);
+  set_parameters(result, get_parameters(values));
   give_storage("", expr, values, result);
   forget_changed(expr, operands, values);
   return result;

@@ -400,11 +400,8 @@ void Interpreter::forget_changed(const Expr& expr, const std::vector<const Expr*
   if (of_object && !(expr.is_lvalue && accessors.contains(expr.name))) changed.push_back(0);
   Storage given;
   given.is_known = true;
-  std::set<std::string> parameters;
-  for (const Value& value : values) {
-    given = merged(given, get_storage(value));
-    parameters.merge(get_parameters(value));
-  }
+  for (const Value& value : values) given = merged(given, get_storage(value));
+  const std::set<std::string> parameters = get_parameters(values);
   for (const size_t i : changed) {
     if (i >= operands.size()) continue;
     Value value = unknown ? *unknown : make_invariant(operands[i]->type, true);

@@ -60,8 +60,6 @@ bool reads_counts(std::string_view name) {
   return name.starts_with("op ") || std::ranges::find(names, name) != std::end(names);
 }
 
-bool holds_local_count(const Value& value) { return has_share(value); }
-
 /// Operations whose sizes may contain a count by which the result is split.
 bool resizes(std::string_view name) { return name == ".view" || name == ".reshape" || name == ".expand"; }
 
@@ -246,7 +244,7 @@ Value apply_in_reading(Operation& op, Rule rule) {
   const ReadingRule* own = find_reading_rule(op);
   const bool is_of_contract = op.expr->callee && op.expr->callee->home == Callee::Home::contract;
   std::vector<Value> given = op.values;
-  const auto count = std::ranges::find_if(given, holds_local_count);
+  const auto count = std::ranges::find_if(given, has_share);
   const bool has_unread_count = count != given.end() && !reads_counts(op.name);
   Value result;
   if (std::ranges::any_of(given, holds_size_of_one) && !views_by_own_size(op)) {
@@ -273,7 +271,7 @@ Value apply_in_reading(Operation& op, Rule rule) {
 }
 
 Value apply_rule(Operation& op, Rule rule) {
-  if (!reads_counts(op.name) && std::ranges::any_of(op.values, holds_local_count))
+  if (!reads_counts(op.name) && std::ranges::any_of(op.values, has_share))
     return op.reject("a tp-local count in " + quoted(op) + ": the result differs from a single process",
                      "compute the number in the constructor, where counts are global");
   const std::vector<Value> given = op.values;

@@ -240,6 +240,12 @@ std::set<std::string> get_parameters(const Value& value) {
   return found;
 }
 
+std::set<std::string> get_parameters(const std::vector<Value>& values) {
+  std::set<std::string> found;
+  for (const Value& value : values) found.merge(get_parameters(value));
+  return found;
+}
+
 void set_parameters(Value& value, const std::set<std::string>& parameters) {
   value.parameters = parameters;
   for (Value& element : value.elements) set_parameters(element, parameters);

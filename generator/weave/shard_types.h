@@ -173,8 +173,9 @@ std::vector<std::string> get_terms(const Count& count);
 /// Joins `parts` to "a, b, c".
 std::string listed_parts(const std::vector<std::string>& parts);
 
-/// The parameters of all tensors in `value`.
+/// The parameters of all tensors in `value`, or in any of the `values`.
 std::set<std::string> get_parameters(const Value& value);
+std::set<std::string> get_parameters(const std::vector<Value>& values);
 /// Sets the parameters of every tensor in `value`, or of those that it may hold.
 void set_parameters(Value& value, const std::set<std::string>& parameters);
 /// The storage of all tensors in `value`.

@@ -87,25 +87,22 @@ inline Tensor mask_of_numbers(const Tensor& mask, const at::TensorOptions& score
       .masked_fill(mask.logical_not(), lowest(at::typeMetaToScalarType(scores.dtype())));
 }
 
+/// The mask of `scores` as a tensor; undefined if it hides no key.
+inline Tensor mask_tensor(const Tensor& mask, const Tensor&) { return mask; }
+inline Tensor mask_tensor(const AttentionMask& mask, const Tensor& scores) {
+  const int64_t seq = scores.size(2), keys = scores.size(3);
+  return sees_all(mask, seq, keys) ? Tensor() : visible_keys(mask, seq, keys, scores.device());
+}
+
 /// Returns `scores` with hidden keys lowered to the lowest finite value; an additive mask is added.
 inline Tensor masked_scores(const Tensor& scores, const Tensor& mask) {
-  return scores + mask_of_numbers(mask, scores.options());
-}
-inline Tensor masked_scores(const Tensor& scores, const AttentionMask& mask) {
-  const int64_t seq = scores.size(2), keys = scores.size(3);
-  if (sees_all(mask, seq, keys)) return scores;
-  return masked_scores(scores, visible_keys(mask, seq, keys, scores.device()));
+  return mask.defined() ? scores + mask_of_numbers(mask, scores.options()) : scores;
 }
 
 /// Returns `weights` with zeros for queries that see no key. An additive mask hides no key completely.
 inline Tensor without_unseeing(const Tensor& weights, const Tensor& mask) {
-  if (mask.scalar_type() != at::kBool) return weights;
+  if (!mask.defined() || mask.scalar_type() != at::kBool) return weights;
   return weights.masked_fill(mask.any(-1, /*keepdim=*/true).logical_not(), 0);
-}
-inline Tensor without_unseeing(const Tensor& weights, const AttentionMask& mask) {
-  const int64_t seq = weights.size(2), keys = weights.size(3);
-  if (sees_all(mask, seq, keys)) return weights;
-  return without_unseeing(weights, visible_keys(mask, seq, keys, weights.device()));
 }
 
 /// Attention weights [batch, heads, seq, keys]: the softmax of the masked scores, which are soft-capped first if
@@ -115,8 +112,10 @@ Tensor attention_weights(const Tensor& query, const Tensor& key, const Mask& mas
                          std::optional<double> softcap) {
   Tensor scores = attention_scores(query, key, scale);
   if (softcap) scores = (scores / *softcap).tanh() * *softcap;
-  const Tensor weights = masked_scores(scores, mask).softmax(-1, c10::promoteTypes(scores.scalar_type(), at::kFloat));
-  return softcap ? weights : without_unseeing(weights, mask);
+  const Tensor visible = mask_tensor(mask, scores);
+  const Tensor weights =
+      masked_scores(scores, visible).softmax(-1, c10::promoteTypes(scores.scalar_type(), at::kFloat));
+  return softcap ? weights : without_unseeing(weights, visible);
 }
 
 /// Sums the values with the attention `weights` [batch, heads, seq, keys].
@@ -142,7 +141,8 @@ Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& 
 template <class Mask>
 Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask, double scale,
                             const Tensor& sinks) {
-  const Tensor scores = masked_scores(attention_scores(query, key, scale), mask);
+  const Tensor all_scores = attention_scores(query, key, scale);
+  const Tensor scores = masked_scores(all_scores, mask_tensor(mask, all_scores));
   const Tensor sink =
       sinks.to(scores.scalar_type()).view({1, -1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
   const Tensor weights = at::cat({scores, sink}, -1).softmax(-1, c10::promoteTypes(scores.scalar_type(), at::kFloat));

@@ -1,5 +1,5 @@
-// What each context-parallel rank has in full, or of which it has its own part only: an entry runs in one process, and
-// its plan says why ranks cannot divide its sequences.
+// Values that each context-parallel rank has in full, or of which it has its own part only: an entry runs in one
+// process, and its plan says why ranks cannot divide its sequences.
 #pragma once
 
 #include "modular/modular.h"

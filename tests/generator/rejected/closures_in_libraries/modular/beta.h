@@ -1,4 +1,4 @@
-// What libraries call, measure and instantiate, and default arguments, mean other than in the flattened class.
+// Calls, sizes and instances of libraries, and default arguments, with another meaning in the flattened class.
 #pragma once
 
 #include "modular/alpha.h"

@@ -1,5 +1,5 @@
-// What depends on how many rows a rank or a micro-batch has: gradients of values that have none, numbers in structs,
-// and values of one row, which padding that may be undefined gives no rows.
+// Results that depend on the number of rows of a rank or micro-batch: gradients of values that have none, numbers in
+// structs, and values of one row, which padding that may be undefined gives no rows.
 #pragma once
 
 #include "modular/modular.h"

@@ -1,4 +1,4 @@
-// Rows that meet others in entries for which the runtime does not compare them, or that are no rows of the batch.
+// Rows that meet others in entries for which the runtime does not compare them, or are not rows of the batch.
 #pragma once
 
 #include "modular/modular.h"
